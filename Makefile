@@ -1,0 +1,57 @@
+# Everything a developer or CI runs. `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lint test test-all chaos bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv with the package and all developers' tools
+
+# pip older than 25.1 knows no dependency groups, so the one inside .venv is renewed first.
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "error: $(PYTHON) not found; say which with 'make PYTHON=/path/to/python3'" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Runyard needs Python 3.11 or newer, and $(PYTHON) is" \
+		"$$($(PYTHON) -c 'import platform; print(platform.python_version())');" \
+		"say which with 'make PYTHON=/path/to/python3'" >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+		--editable . --group test --group lint --group bench
+	@touch $@
+
+demo: setup ## a batch worth seeing: run it, interrupt it, resume it
+	@$(BIN)/python examples/demo.py
+
+lint: setup ## style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup lint ## lint, then every test that takes seconds
+	$(BIN)/pytest
+
+test-all: setup lint ## lint, then every test, slow ones too
+	$(BIN)/pytest -m ""
+
+chaos: setup ## kill, hang, fill and damage things, in full
+	$(BIN)/pytest -m "" --durations=10 tests/chaos
+
+bench: setup ## measure against peers; narrow it with ARGS="noop --rounds 3"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: setup ## write the reference from the code
+	$(BIN)/python docs/generate.py
+
+clean: ## remove .venv, caches and builds (never a yard)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

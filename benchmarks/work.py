@@ -1,0 +1,53 @@
+"""The functions that tasks run: top level, so that every worker can import them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def noop(i: int) -> None:
+    """Do nothing: what is left is overhead."""
+
+
+def spin(i: int, iterations: int) -> int:
+    """A fixed amount of work, however fast the clock runs."""
+    total = i
+    for step in range(iterations):
+        total = (total * 31 + step) & 0xFFFFFFFF
+    return total
+
+
+def nap(i: int, straggler: int) -> None:
+    """Sleep 50 ms, or 2 s for the one that straggles."""
+    time.sleep(2.0 if i == straggler else 0.05)
+
+
+async def wait(i: int) -> None:
+    """Wait 100 ms on the event loop."""
+    await asyncio.sleep(0.1)
+
+
+def leave_mark(i: int, folder: str) -> int:
+    """Write a file that tells an observer this task has run."""
+    Path(folder, f"mark-{i}").touch()
+    return i
+
+
+def die_once(i: int, victim: int, folder: str) -> int:
+    """Work 10 ms; the victim kills its worker with SIGKILL the first time it runs."""
+    if i == victim and _first_time(Path(folder, "killed")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+    return i
+
+
+def _first_time(marker: Path) -> bool:
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""Run thousands of isolated, reproducible tasks in parallel.
+
+import runyard as ry
+
+def toss(ctx: ry.Context, coins: int) -> dict:
+    return {"heads": int(ctx.rng.integers(0, 2, coins).sum())}
+
+result = ry.run(ry.grid(toss, coins=[10, 100], replicates=1000, seed=7))
+print(result.summary())
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runyard.attempt.context import Context, context
+    from runyard.errors import RunyardError, TasksFailed
+    from runyard.events import Event, EventBus
+    from runyard.reports.result import Outcome, Result
+    from runyard.spec.batch import Batch, batch, grid, tasks
+    from runyard.spec.codec import Record
+    from runyard.spec.status import Priority, Status
+    from runyard.spec.task import Options, Task, shell, task
+    from runyard.yard import Yard, map, run  # noqa: A004
+
+__version__ = "0.1.0"
+
+__all__ = [  # noqa: RUF022  grouped: what to run, running it, inside a task, what came out
+    "grid", "batch", "tasks", "task", "shell", "Batch", "Task", "Options", "Priority",
+    "run", "map", "Yard",
+    "Context", "context",
+    "Result", "Outcome", "Status", "Record",
+    "Event", "EventBus",
+    "RunyardError", "TasksFailed",
+]  # fmt: skip
+
+_HOMES = {
+    "runyard.spec.batch": ("grid", "batch", "tasks", "Batch"),
+    "runyard.spec.task": ("task", "shell", "Task", "Options"),
+    "runyard.spec.status": ("Priority", "Status"),
+    "runyard.spec.codec": ("Record",),
+    "runyard.yard": ("run", "map", "Yard"),
+    "runyard.attempt.context": ("Context", "context"),
+    "runyard.reports.result": ("Result", "Outcome"),
+    "runyard.events": ("Event", "EventBus"),
+    "runyard.errors": ("RunyardError", "TasksFailed"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'runyard' has no attribute {name!r}")
+    found = getattr(importlib.import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

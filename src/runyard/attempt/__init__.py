@@ -1,0 +1,1 @@
+"""What happens inside a worker: a task's function, its context, limits, output and encoding."""

@@ -1,0 +1,146 @@
+"""What a task knows about itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runyard import clock
+from runyard.attempt.wire import Emission
+from runyard.errors import UsageError
+from runyard.spec import seeds
+from runyard.spec.codec import encode
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Host(Protocol):
+    """What a context asks of the lane that runs its task."""
+
+    def seed_key(self, task: int) -> tuple[bytes, int]:
+        """What the task's seed comes from."""
+
+    def workspace(self, task: int, attempt: int) -> Path:
+        """The task's own folder, made on first use."""
+
+    def emit(self, emission: Emission) -> None:
+        """Pass an event on."""
+
+    def context(self) -> Context:
+        """The context of the task that runs now."""
+
+
+class Context:
+    """A task's own seed, random numbers, folder and events.
+
+    A task gets it as its parameter `ctx`, or anywhere inside from `runyard.context()`.
+    """
+
+    __slots__ = ("_callbacks", "_host", "_rng", "_root", "attempt", "batch", "params", "task")
+
+    def __init__(
+        self,
+        host: Host,
+        batch: str,
+        root_seed: int,
+        task: int,
+        attempt: int,
+        params: dict[str, Any],
+    ) -> None:
+        self._host = host
+        self._root = root_seed
+        self._rng: np.random.Generator | None = None
+        self._callbacks: list[Callable[[], None]] = []
+        self.batch = batch
+        self.task = task
+        self.attempt = attempt  # how many errors of its own came before
+        self.params = params
+
+    @property
+    def seed(self) -> int:
+        """The task's seed as a 64-bit number."""
+        return seeds.number(self._root, *self._host.seed_key(self.task))
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The task's random numbers: the same on every backend, whatever else runs."""
+        if self._rng is None:
+            from numpy.random import PCG64, Generator
+
+            self._rng = Generator(
+                PCG64(seeds.sequence(self._root, *self._host.seed_key(self.task)))
+            )
+        return self._rng
+
+    @property
+    def workspace(self) -> Path:
+        """A folder of the task's own."""
+        return self._host.workspace(self.task, self.attempt)
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines become events of the task."""
+        return _logger()
+
+    def emit(self, kind: str, **data: Any) -> None:
+        """Tell whoever watches; arrives while the task still runs."""
+        self._host.emit(Emission(self.task, self.attempt, clock.now(), str(kind), encode(data)))
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Have this called when the task is cancelled or out of time."""
+        self._callbacks.append(callback)
+
+    def cancel(self) -> None:
+        """Call what `on_cancel` was given; errors there hurt nobody."""
+        while self._callbacks:
+            try:
+                self._callbacks.pop()()
+            except Exception:
+                logging.getLogger("runyard").exception("a cancel callback failed")
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.batch}/{self.task}, attempt {self.attempt}>"
+
+
+_current: ContextVar[Host | None] = ContextVar("runyard_current", default=None)
+_only: Host | None = None  # a worker process has one lane, whatever thread asks
+
+
+def enter(host: Host | None, *, whole_process: bool = False) -> None:
+    """Make this lane's task the one that `context` is about, here and in what is called."""
+    global _only
+    _current.set(host)
+    if whole_process:
+        _only = host
+
+
+def inside() -> bool:
+    """Whether this code runs inside a task."""
+    return (_current.get() or _only) is not None
+
+
+def context() -> Context:
+    """The context of the task that this code runs in."""
+    host = _current.get() or _only
+    if host is None:
+        raise UsageError("there is no context outside a task", hint="call this inside a task")
+    return host.context()
+
+
+class _EventHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if inside():
+            context().emit("log", level=record.levelname.lower(), message=record.getMessage())
+
+
+def _logger() -> logging.Logger:
+    logger = logging.getLogger("runyard.task")
+    if not logger.handlers:
+        logger.addHandler(_EventHandler())
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+    return logger

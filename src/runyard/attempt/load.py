@@ -1,0 +1,91 @@
+"""From a target to the function behind it. Never imports the user's main module."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from runyard.errors import BadTarget
+from runyard.spec.codec import load_function
+from runyard.spec.task import Target
+
+
+def load(
+    target: Target, root: str, functions: Mapping[str, bytes] | None = None
+) -> Callable[..., Any]:
+    """The function that a target names; `root` is the folder that it is relative to."""
+    if target.kind == "shell":
+        from runyard.attempt.shell import command
+
+        return command(target.ref)
+    if target.kind == "value":
+        if not functions or target.ref not in functions:
+            raise BadTarget(
+                f"the function {target.ref} travels by value and is not here",
+                hint="functions of a script or notebook are never stored: "
+                "run that script again to go on",
+            )
+        return load_function(functions[target.ref])
+    place, _, name = target.ref.rpartition(":")
+    module = _load_file(Path(root, place)) if target.kind == "file" else _import(place, root)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        defined = sorted(
+            k for k, v in vars(module).items() if callable(v) and not k.startswith("_")
+        )
+        raise BadTarget(
+            f"{place} has no function {name!r}",
+            hint=f"it has: {', '.join(defined[:12]) or 'none'}",
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _import(name: str, root: str) -> Any:
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise BadTarget(f"importing {name} failed: {error}") from error
+        raise BadTarget(
+            f"there is no module {name!r}",
+            hint=f"it is looked for in {root} and on Python's path; "
+            "a file is named path/file.py:function",
+        ) from None
+    except Exception as error:
+        raise BadTarget(
+            f"importing {name} failed: {type(error).__name__}: {error}",
+            hint=f"try: python -c 'import {name}'",
+        ) from error
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise BadTarget(f"there is no file {path}", hint="write path/file.py:function")
+    path = path.resolve()
+    name = f"runyard_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise BadTarget(
+            f"loading {path} failed: {type(error).__name__}: {error}", hint=f"try: python {path}"
+        ) from error
+    return module

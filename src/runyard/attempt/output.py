@@ -1,0 +1,173 @@
+"""What tasks print, kept per attempt: `tasks/<task>/<attempt>/stdout` and `stderr`.
+
+In a worker process, descriptors 1 and 2 point to a spool, so that what C code and child processes
+print is kept too; after each task the spool is emptied into the task's own file. In the engine's
+own process only what Python prints can be told apart, by the context it is printed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, TextIO
+
+from runyard.spaces import task_folder
+
+LIMIT = 10 * 1024 * 1024
+"""A longer output keeps its first and last half of this."""
+
+STREAMS = ("stdout", "stderr")
+
+
+class Output:
+    """Keeps nothing; the base of those that do."""
+
+    def begin(self) -> None:
+        """A task is about to start."""
+
+    def end(self, folder: Path, task: int, attempt: int) -> None:
+        """A task has ended: put what it printed where it belongs."""
+
+
+class SpoolOutput(Output):
+    """Descriptors 1 and 2 of a worker process, caught in spool files."""
+
+    def __init__(self, spool: Path) -> None:
+        self._descriptors = []
+        self._before = [(number, os.dup(number)) for number in (1, 2)]
+        for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            os.dup2(descriptor, number)
+            setattr(sys, name, io.TextIOWrapper(
+                open(number, "wb", closefd=False), encoding="utf-8", errors="backslashreplace",
+                line_buffering=True,
+            ))  # fmt: skip
+            self._descriptors.append(descriptor)
+        self._out, self._err = self._descriptors
+
+    def close(self) -> None:
+        """Put the descriptors back as they were."""
+        for number, before in self._before:
+            os.dup2(before, number)
+            os.close(before)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+    def end(self, folder: Path, task: int, attempt: int) -> None:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):  # the task closed or broke its own streams
+            return
+        if os.fstat(self._out).st_size or os.fstat(self._err).st_size:
+            empty_spool(self._descriptors, task_folder(folder, task, attempt))
+
+
+def spool_files(spool: Path) -> dict[str, Path]:
+    """The spool's files by stream."""
+    return {name: spool.with_name(f"{spool.name}.{name}") for name in STREAMS}
+
+
+def empty_spool(descriptors: list[int], folder: Path) -> None:
+    """Move what is in the spool into a task's own files; a full disk costs only this text."""
+    with contextlib.suppress(OSError):
+        for name, descriptor in zip(STREAMS, descriptors, strict=True):
+            size = os.fstat(descriptor).st_size
+            if size:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(_clipped(descriptor, size))
+            os.ftruncate(descriptor, 0)
+
+
+def salvage(spool: Path, folder: Path | None) -> None:
+    """After a worker's death: give what it printed to its last task, and remove the spool."""
+    for path in spool_files(spool).values():
+        with contextlib.suppress(OSError):
+            if folder is not None and path.stat().st_size:
+                descriptor = os.open(path, os.O_RDWR)
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    kept = _clipped(descriptor, os.fstat(descriptor).st_size)
+                    (folder / path.suffix[1:]).write_bytes(kept)
+                finally:
+                    os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+def _clipped(descriptor: int, size: int) -> bytes:
+    if size <= LIMIT:
+        return os.pread(descriptor, size, 0)
+    half = LIMIT // 2
+    mark = f"\n… {size - LIMIT} bytes left out …\n".encode()
+    return os.pread(descriptor, half, 0) + mark + os.pread(descriptor, half, size - half)
+
+
+class StreamOutput(Output):
+    """What Python prints inside one lane of the engine's own process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, io.StringIO] = {}
+
+    def begin(self) -> None:
+        self._kept = {name: io.StringIO() for name in STREAMS}
+        _lane.set(self._kept)
+
+    def end(self, folder: Path, task: int, attempt: int) -> None:
+        _lane.set(None)
+        with contextlib.suppress(OSError):
+            for name, kept in self._kept.items():
+                if kept.tell():
+                    place = task_folder(folder, task, attempt)
+                    place.mkdir(parents=True, exist_ok=True)
+                    (place / name).write_text(kept.getvalue()[-LIMIT:], errors="backslashreplace")
+
+
+_lane: ContextVar[dict[str, io.StringIO] | None] = ContextVar("runyard_output", default=None)
+_routing = threading.Lock()
+_routed = 0
+_originals: dict[str, TextIO] = {}
+
+
+class _Router(io.TextIOBase):
+    """Stands in for sys.stdout or sys.stderr and sends each text to whom it belongs."""
+
+    def __init__(self, name: str, original: TextIO) -> None:
+        self._name = name
+        self._original = original
+
+    def write(self, text: str) -> int:
+        kept = _lane.get()
+        return (self._original if kept is None else kept[self._name]).write(text)
+
+    def flush(self) -> None:
+        if _lane.get() is None:
+            self._original.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
+@contextlib.contextmanager
+def routed() -> Iterator[None]:
+    """While this lasts, what lanes of this process print is told apart."""
+    global _routed
+    with _routing:
+        if _routed == 0:
+            for name in STREAMS:
+                _originals[name] = getattr(sys, name)
+                setattr(sys, name, _Router(name, _originals[name]))
+        _routed += 1
+    try:
+        yield
+    finally:
+        with _routing:
+            _routed -= 1
+            if _routed == 0:
+                for name in STREAMS:
+                    setattr(sys, name, _originals.pop(name))

@@ -1,0 +1,284 @@
+"""One attempt after another: call the task's function, encode what it returns, make the row.
+
+Everything that can be done where the task ran is done here (encoding, the error's place, the row's
+checksum), so that the engine handles whole lists of rows without looking into them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sysconfig
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+from runyard import clock
+from runyard.attempt.context import Context
+from runyard.attempt.load import load
+from runyard.attempt.output import Output
+from runyard.attempt.slots import Slots
+from runyard.attempt.wire import Chunk, Emission, Failure, Item, Job
+from runyard.errors import TaskOutOfMemory, TaskTimeout
+from runyard.spaces import Workspaces
+from runyard.spec.batch import ListedTask, decode_listed
+from runyard.spec.codec import checksum, decode, encode_as
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.plan import Plan
+from runyard.spec.status import COMPLETED, FAILED
+from runyard.spec.task import Target, wants_context
+
+TRACE_LIMIT = 8000
+MESSAGE_LIMIT = 4000
+_HERE = str(Path(__file__).parent.parent)
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+class Call(NamedTuple):
+    """A function, and how it wants to be called."""
+
+    function: Callable[..., Any]
+    wants_context: bool
+    is_coroutine: bool
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Call:
+        """Look at a function once."""
+        call = getattr(function, "__call__", function)  # noqa: B004
+        is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        return cls(function, wants_context(function), is_coroutine)
+
+
+class Work(NamedTuple):
+    """One task, ready to be called."""
+
+    chunk: int
+    task: int
+    attempt: int
+    params: dict[str, Any]
+    call: Call
+    listed: ListedTask | None
+
+
+class Program:
+    """A job's plan and functions, loaded once a process and shared by its lanes."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.seed = int(job.seed)
+        self.plan = Plan.from_data(decode(job.plan)) if job.plan is not None else None
+        self._calls: dict[tuple[str, str], Call] = {}
+        self.only = self.call(job.target) if job.target is not None else None
+
+    def call(self, target: tuple[str, str]) -> Call:
+        """The function behind a target, loaded on first use; one that can't be loaded raises."""
+        if target not in self._calls:
+            try:
+                function = load(Target(*target), self.job.root, self.job.functions)  # type: ignore[arg-type]
+                self._calls[target] = Call.of(function)
+            except Exception as error:
+                self._calls[target] = Call(_raising(error), False, False)
+        return self._calls[target]
+
+    def work(self, chunk: Chunk) -> Iterator[Work]:
+        """The chunk's tasks, ready to be called."""
+        if chunk.items is None:
+            assert self.plan is not None
+            assert self.only is not None
+            for task, params in self.plan.walk(chunk.low, chunk.high):
+                yield Work(chunk.id, task, 0, params, self.only, None)
+            return
+        for item in chunk.items:
+            yield self._item(chunk.id, item)
+
+    def _item(self, chunk: int, item: Item) -> Work:
+        if item.content is None:
+            assert self.plan is not None
+            assert self.only is not None
+            params = self.plan.params(item.task)
+            return Work(chunk, item.task, item.attempt, params, self.only, None)
+        listed = decode_listed(item.content)
+        call = self.call((listed.target.kind, listed.target.ref))
+        return Work(chunk, item.task, item.attempt, dict(listed.params), call, listed)
+
+
+class Runner:
+    """The attempts of one lane."""
+
+    def __init__(
+        self,
+        program: Program,
+        lane: int,
+        slots: Slots,
+        output: Output,
+        emit: Callable[[Emission], None],
+    ) -> None:
+        job = program.job
+        self.program = program
+        self.lane = lane
+        self.emit = emit
+        self._slots = slots
+        self._output = output if job.capture else Output()
+        self._batch = job.batch
+        self._codec = job.codec
+        self._worker = job.engine << 16 | lane
+        self._folder = Path(job.folder)
+        template = None if job.template is None else Path(job.root, job.template)
+        self._spaces = Workspaces(self._folder, keep=job.keep, template=template)
+        self._space: Path | None = None
+        self._context: Context | None = None
+        self._work: Work | None = None
+        self._loop: asyncio.Runner | None = None
+
+    def run(self, work: Work) -> OutcomeRow | Failure:
+        """One attempt, from its start to its row."""
+        started, begin = self._begin(work)
+        call = work.call
+        try:
+            if call.wants_context:
+                value = call.function(ctx=self.context(), **work.params)
+            else:
+                value = call.function(**work.params)
+            if call.is_coroutine:
+                value = self._own_loop().run(value)
+            seconds = perf_counter() - begin
+            return self._completed(work, encode_as(self._codec, value), started, seconds)
+        except KeyboardInterrupt:
+            self._end(work, ok=False)
+            raise
+        except BaseException as error:
+            return self._failed(work, error, started, perf_counter() - begin)
+
+    async def run_async(self, work: Work) -> OutcomeRow | Failure:
+        """The same on a loop: coroutine functions here, others in a thread."""
+        started, begin = self._begin(work)
+        call = work.call
+        try:
+            extra = {"ctx": self.context()} if call.wants_context else {}
+            if call.is_coroutine:
+                value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
+            else:
+                value = await asyncio.to_thread(call.function, **extra, **work.params)
+            seconds = perf_counter() - begin
+            return self._completed(work, encode_as(self._codec, value), started, seconds)
+        except asyncio.CancelledError:
+            self._end(work, ok=False)
+            raise
+        except BaseException as error:
+            return self._failed(work, error, started, perf_counter() - begin)
+
+    def timeout(self, work: Work) -> float | None:
+        """How long this attempt may take."""
+        if work.listed is not None and work.listed.timeout is not None:
+            return work.listed.timeout
+        return self.program.job.timeout
+
+    def context(self) -> Context:
+        """The context of the task that runs now."""
+        if self._context is None:
+            assert self._work is not None
+            work, job = self._work, self.program.job
+            self._context = Context(
+                self, job.name, self.program.seed, work.task, work.attempt, work.params
+            )
+        return self._context
+
+    def seed_key(self, task: int) -> tuple[bytes, int]:
+        """What a task's seed comes from."""
+        if self.program.plan is not None:
+            return self.program.plan.seed_key(task)
+        assert self._work is not None
+        assert self._work.listed is not None
+        return self._work.listed.seed_key()
+
+    def workspace(self, task: int, attempt: int) -> Path:
+        """The task's own folder, made on first use."""
+        if self._space is None:
+            self._space = self._spaces.create(task, attempt)
+        return self._space
+
+    def rest(self) -> None:
+        """The lane has nothing to do."""
+        self._slots.idle(self.lane)
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def _begin(self, work: Work) -> tuple[float, float]:
+        self._slots.note(self.lane, self._batch, work.task, work.attempt, work.chunk)
+        self._work = work
+        self._context = None
+        self._output.begin()
+        if self.program.job.chdir:
+            os.chdir(self.workspace(work.task, work.attempt))
+        return clock.now(), perf_counter()
+
+    def _end(self, work: Work, *, ok: bool) -> None:
+        self._output.end(self._folder, work.task, work.attempt)
+        if self._space is not None:
+            if self.program.job.chdir:
+                os.chdir(self.program.job.root)
+            self._spaces.settle(work.task, work.attempt, ok=ok)
+            self._space = None
+
+    def _completed(self, work: Work, value: bytes, started: float, seconds: float) -> OutcomeRow:
+        limit = self.timeout(work)
+        if limit is not None and seconds > limit:
+            raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
+        self._end(work, ok=True)
+        row = (work.task, COMPLETED, work.attempt, value, None, started, seconds, self._worker)
+        # A plain tuple: the engine and the store look at rows by position.
+        return cast("OutcomeRow", (*row, checksum((self._batch, *row))))
+
+    def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
+        if isinstance(error, MemoryError) and self.program.job.memory is not None:
+            limit = self.program.job.memory
+            error = TaskOutOfMemory(
+                f"needed more than its limit of {limit:,} bytes"
+            ).with_traceback(error.__traceback__)
+        info = error_info(error)
+        self._end(work, ok=False)
+        row = OutcomeRow.sealed(
+            self._batch, work.task, FAILED, work.attempt, None, info.encode(), started, seconds,
+            self._worker,
+        )  # fmt: skip
+        return Failure(row, [c.__name__ for c in type(error).__mro__ if c is not object])
+
+    def _own_loop(self) -> asyncio.Runner:
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop
+
+
+def _raising(error: Exception) -> Callable[..., Any]:
+    def fail(**params: Any) -> Any:  # noqa: ARG001
+        raise error
+
+    return fail
+
+
+def error_info(error: BaseException) -> ErrorInfo:
+    """An error as recorded: its class, message, place in the task's own code, and trace."""
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)
+    ]
+    own = [f for f in frames if not f.filename.startswith(_LIBRARIES)] or frames
+    where = f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"(its message can't be had: {type(broken).__name__})"
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return ErrorInfo(
+        type(error).__name__, _valid(message[:MESSAGE_LIMIT]), _valid(where),
+        _valid("".join(lines)[-TRACE_LIMIT:]),
+    )  # fmt: skip
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,84 @@
+"""A shell command as a task."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from runyard.attempt.context import context
+from runyard.errors import CommandFailed
+
+KEPT = 64 * 1024
+"""So much of a command's output goes into its value; all of it is in the task's stdout file."""
+
+
+def command(template: str) -> Callable[..., dict[str, Any]]:
+    """A function that fills the template with quoted parameters and runs it."""
+
+    def run(**params: Any) -> dict[str, Any]:
+        return _run(template.format_map({k: shlex.quote(_text(v)) for k, v in params.items()}))
+
+    return run
+
+
+def fields(template: str) -> set[str]:
+    """The parameters that a template uses."""
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+def _run(line: str) -> dict[str, Any]:
+    ctx = context()
+    own = {
+        "RUNYARD_BATCH": ctx.batch,
+        "RUNYARD_TASK": str(ctx.task),
+        "RUNYARD_ATTEMPT": str(ctx.attempt),
+        "RUNYARD_SEED": str(ctx.seed),
+    }
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", line],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env={**os.environ, **own},
+            start_new_session=True,
+        )
+        ctx.on_cancel(lambda: _end(process))
+        try:
+            code = process.wait()
+        except BaseException:
+            _end(process)
+            raise
+        stdout, stderr = _read(out), _read(err)
+    sys.stdout.write(stdout)
+    sys.stderr.write(stderr)
+    if code:
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        last = (stderr.strip() or stdout.strip()).rpartition("\n")[2]
+        raise CommandFailed(f"{ended}: {line}" + (f" ({last})" if last else ""))
+    return {"exit_code": code, "stdout": stdout[-KEPT:]}
+
+
+def _read(file: Any) -> str:
+    file.seek(0)
+    data: bytes = file.read()
+    return data.decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)

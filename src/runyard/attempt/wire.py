@@ -1,0 +1,127 @@
+"""What travels between the engine and the place where attempts run.
+
+    engine ── Job (once a batch), Chunk … ──▶ lane
+    engine ◀── Report … ─────────────────────  lane
+
+A lane runs one attempt at a time and works through its chunks in order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from runyard.spec.outcome import OutcomeRow
+from runyard.spec.task import Keep
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A batch as a lane needs to know it."""
+
+    batch: int
+    name: str
+    seed: str
+    target: tuple[str, str] | None  # None: each item brings its own
+    plan: bytes | None  # None: each item brings its own parameters
+    functions: dict[str, bytes]  # pickled, those that travel by value
+    codec: str
+    root: str  # the folder that targets are relative to
+    path: tuple[str, ...]  # the engine's own module path
+    folder: str  # where the batch's files are
+    engine: int
+    slots: str  # the file in which lanes note what they run
+    spool: str  # the folder for what they print
+    timeout: float | None = None
+    memory: int | None = None
+    capture: bool = True
+    keep: Keep = "always"
+    template: str | None = None
+    chdir: bool = False
+    recycle: int | None = None
+    code: dict[str, str] = {}  # versions of the code that workers load
+
+
+class Item(NamedTuple):
+    """One task of a chunk, when it is not simply a number at its first attempt."""
+
+    task: int
+    attempt: int
+    content: bytes | None  # a listed task brings itself
+
+
+class Chunk(NamedTuple):
+    """Work for a lane: numbers [low, high) at their first attempt, or items."""
+
+    id: int
+    low: int
+    high: int
+    items: list[Item] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many tasks it holds."""
+        return self.high - self.low if self.items is None else len(self.items)
+
+    def tasks(self) -> range | list[int]:
+        """Their numbers, in order."""
+        if self.items is None:
+            return range(self.low, self.high)
+        return [item.task for item in self.items]
+
+    def item(self, position: int) -> Item:
+        """The task at this position."""
+        if self.items is not None:
+            return self.items[position]
+        return Item(self.low + position, 0, None)
+
+
+class Failure(NamedTuple):
+    """An attempt that raised: its outcome should it be final, and the error's classes."""
+
+    row: OutcomeRow
+    classes: list[str]
+
+
+class Emission(NamedTuple):
+    """An event that a task emitted."""
+
+    task: int
+    attempt: int
+    at: float
+    kind: str
+    data: bytes
+
+
+class Report(NamedTuple):
+    """News from a lane: what its chunk has brought since the last report."""
+
+    lane: int
+    chunk: int
+    done: int  # tasks of the chunk that have ended so far
+    rows: list[OutcomeRow]
+    failures: list[Failure]
+    emitted: list[Emission]
+    seconds: float  # spent in tasks since the last report
+    finished: bool  # nothing more will come of this chunk
+
+
+class Loss(NamedTuple):
+    """A lane died, or was ended, in the middle of a chunk. A fresh one takes its place."""
+
+    lane: int
+    chunk: int | None
+    task: int | None  # what it was running, if anything
+    attempt: int
+    started: float  # wall time
+    seconds: float
+    error: str  # the class that the task's outcome gets: WorkerDied, TaskTimeout, …
+    reason: str
+
+
+encode_report = msgspec.msgpack.Encoder().encode
+decode_report = msgspec.msgpack.Decoder(Report).decode
+encode_chunk = encode_report
+decode_chunk = msgspec.msgpack.Decoder(Chunk).decode
+encode_job = encode_report
+decode_job = msgspec.msgpack.Decoder(Job).decode

@@ -1,0 +1,108 @@
+"""What a backend is. A new one is one file, and one line in the conformance suite.
+
+The schedule's loop sends chunks to lanes and polls for reports; a lane runs one attempt at a time,
+in the order of its chunks. Deciding what runs where, when and how often is not a backend's affair.
+
+    loop ── open(job) ─ send(lane, chunk) ─ end(lane) ─▶ backend ─▶ lanes
+    loop ◀─ poll() → reports and losses ────────────────────┘
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from runyard.attempt.slots import Note, Slots
+from runyard.attempt.wire import Chunk, Job, Loss, Report
+
+
+class Capabilities(NamedTuple):
+    """What a backend can do for a task."""
+
+    hard_kill: bool  # ends a task that does not listen, with all its processes
+    memory_limit: bool
+    own_directory: bool  # a current directory of the task's own
+    descriptor_capture: bool  # keeps what C code and child processes print
+    survives_crash: bool  # a task that kills its process costs that task alone
+
+
+class Backend(ABC):
+    """Where attempts run."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    depth: ClassVar[int] = 2
+    """Chunks that a lane may hold, so that it never waits for the next one."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+
+    @classmethod
+    def default_workers(cls) -> int:
+        """As many workers as this machine bears."""
+        return usable_cores()
+
+    @abstractmethod
+    def open(self, job: Job, slots: Slots) -> None:
+        """Get ready for a batch."""
+
+    @abstractmethod
+    def send(self, lane: int, chunk: Chunk) -> None:
+        """Give a lane something to do."""
+
+    @abstractmethod
+    def poll(self, timeout: float) -> list[Report | Loss]:
+        """What has come in; waits so long for something to come."""
+
+    @abstractmethod
+    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+        """End what the lane is running, if it still is, as hard as can be; a `Loss` follows."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Let a `poll` that waits return at once; callable from any thread or signal handler."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The batch is over; whatever still runs is ended."""
+
+    def takes(self, lane: int) -> bool:  # noqa: ARG002
+        """Whether the lane may be sent something now."""
+        return True
+
+    def memory(self, lane: int) -> int | None:  # noqa: ARG002
+        """Bytes that the lane's task uses, where that can be told."""
+        return None
+
+    @property
+    def pids(self) -> list[int]:
+        """Worker processes, where there are any."""
+        return []
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: affinity and cgroup limits respected."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:
+        cores = os.cpu_count() or 1
+    return max(1, min(cores, _cgroup_cores() or cores))
+
+
+def _cgroup_cores(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The cgroup's CPU quota in whole cores, rounded up; None where there is none."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text()
+            period = (root / "cpu/cpu.cfs_period_us").read_text()
+        except OSError:
+            return None
+    try:
+        limit = int(quota)
+        return None if limit <= 0 else -(-limit // int(period))
+    except ValueError:
+        return None

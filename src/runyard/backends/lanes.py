@@ -1,0 +1,74 @@
+"""Lanes inside the engine's own process: what they bring is gathered here."""
+
+from __future__ import annotations
+
+import queue
+from typing import NamedTuple
+
+from runyard import clock
+from runyard.attempt.slots import Note
+from runyard.attempt.wire import Emission, Failure, Loss, Report
+from runyard.spec.outcome import OutcomeRow
+
+
+class News(NamedTuple):
+    """One thing from a lane: what an attempt came to, an emission, or the end of its chunk."""
+
+    lane: int
+    chunk: int
+    done: int
+    what: OutcomeRow | Failure | Emission | None  # None: the chunk is finished
+
+
+class Inbox:
+    """Collects news one by one and hands them on as reports."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[News | Loss | None] = queue.SimpleQueue()
+        self.put = self._queue.put
+
+    def wake(self) -> None:
+        """Let a waiting `take` return."""
+        self._queue.put(None)
+
+    def take(self, timeout: float) -> list[Report | Loss]:
+        """Everything that is there, losses last; waits so long for the first thing."""
+        losses: list[Loss] = []
+        gathered: dict[tuple[int, int], list[News]] = {}
+        try:
+            entry = self._queue.get(timeout=timeout) if timeout > 0 else self._queue.get_nowait()
+            while True:
+                if isinstance(entry, Loss):
+                    losses.append(entry)
+                elif entry is not None:
+                    gathered.setdefault((entry.lane, entry.chunk), []).append(entry)
+                entry = self._queue.get_nowait()
+        except queue.Empty:
+            return [*map(_report, gathered.values()), *losses]
+
+
+def _report(news: list[News]) -> Report:
+    lane, chunk, done, last = news[-1]
+    rows: list[OutcomeRow] = []
+    failures: list[Failure] = []
+    emitted: list[Emission] = []
+    seconds = 0.0
+    for _, _, _, what in news:
+        if isinstance(what, Failure):
+            failures.append(what)
+            seconds += what.row.seconds
+        elif isinstance(what, Emission):
+            emitted.append(what)
+        elif what is not None:
+            rows.append(what)
+            seconds += what[6]
+    return Report(lane, chunk, done, rows, failures, emitted, seconds, last is None)
+
+
+def loss_of(lane: int, note: Note, error: str, reason: str) -> Loss:
+    """The loss of a lane that was running what its note says."""
+    if note.task < 0:
+        return Loss(lane, None, None, 0, clock.now(), 0.0, error, reason)
+    seconds = note.seconds
+    started = clock.now() - seconds
+    return Loss(lane, note.chunk, note.task, note.attempt, started, seconds, error, reason)

@@ -1,0 +1,135 @@
+"""`serial`: one task after another, in the caller's own thread. For debugging, and as the measure."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from time import perf_counter
+from types import FrameType
+
+from runyard.attempt.context import enter
+from runyard.attempt.output import StreamOutput, routed
+from runyard.attempt.runner import Program, Runner, Work
+from runyard.attempt.slots import Note, Slots
+from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
+from runyard.backends.base import Backend, Capabilities
+from runyard.backends.lanes import Inbox, News
+from runyard.errors import TaskTimeout
+from runyard.spec.outcome import OutcomeRow
+
+SLICE = 0.02
+"""Seconds of work between two reports."""
+
+
+class SerialBackend(Backend):
+    """Runs tasks inside `poll`."""
+
+    name = "serial"
+    capabilities = Capabilities(
+        hard_kill=False,
+        memory_limit=False,
+        own_directory=False,
+        descriptor_capture=False,
+        survives_crash=False,
+    )
+    depth = 1
+
+    def __init__(self, lanes: int) -> None:  # noqa: ARG002
+        super().__init__(1)
+        self._chunks: deque[Chunk] = deque()
+        self._current: tuple[Chunk, Iterator[Work]] | None = None
+        self._inbox = Inbox()
+        self._done = 0
+        self._stack = ExitStack()
+        self._runner: Runner | None = None
+
+    @classmethod
+    def default_workers(cls) -> int:
+        return 1
+
+    def open(self, job: Job, slots: Slots) -> None:
+        self._slots = slots
+        self._runner = Runner(Program(job), 0, slots, StreamOutput(), self._emit)
+        self._stack.enter_context(routed())
+
+    def send(self, lane: int, chunk: Chunk) -> None:  # noqa: ARG002
+        self._chunks.append(chunk)
+
+    def poll(self, timeout: float) -> list[Report | Loss]:
+        until = perf_counter() + SLICE
+        worked = False
+        while self._next_chunk() and perf_counter() < until:
+            worked = True
+            self._step()
+        return self._inbox.take(0.0 if worked else timeout)
+
+    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+        """Nothing can be ended: when the engine asks, no task is running."""
+
+    def wake(self) -> None:
+        self._inbox.wake()
+
+    def close(self) -> None:
+        self._chunks.clear()
+        self._current = None
+        if self._runner is not None:
+            self._runner.rest()
+        self._stack.close()
+
+    def _next_chunk(self) -> bool:
+        if self._current is None and self._chunks:
+            assert self._runner is not None
+            chunk = self._chunks.popleft()
+            self._current = chunk, self._runner.program.work(chunk)
+            self._done = 0
+        return self._current is not None
+
+    def _step(self) -> None:
+        assert self._current is not None
+        chunk, works = self._current
+        work = None if self._slots.stopped(0) >= chunk.id else next(works, None)
+        if work is None:
+            self._slots.idle(0)
+            self._current = None
+            self._inbox.put(News(0, chunk.id, self._done, None))
+            return
+        result = self._run(work)
+        self._done += 1
+        self._inbox.put(News(0, chunk.id, self._done, result))
+
+    def _run(self, work: Work) -> OutcomeRow | Failure:
+        runner = self._runner
+        assert runner is not None
+        enter(runner)
+        try:
+            with _alarm(runner.timeout(work), runner):
+                return runner.run(work)
+        finally:
+            enter(None)
+
+    def _emit(self, emission: Emission) -> None:
+        assert self._current is not None
+        self._inbox.put(News(0, self._current[0].id, self._done, emission))
+
+
+@contextmanager
+def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
+    """Interrupt the task at its limit, where signals reach this thread."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        runner.context().cancel()
+        raise TaskTimeout(f"ran longer than its limit of {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,119 @@
+"""`threads`: for tasks that wait, or that let go of the interpreter lock.
+
+A thread can't be ended from outside: a task that runs too long is recorded as failed, told through
+`ctx.on_cancel`, and its thread is left behind; what it brings later is not let in.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from contextlib import ExitStack
+
+from runyard.attempt.context import enter
+from runyard.attempt.output import StreamOutput, routed
+from runyard.attempt.runner import Program, Runner
+from runyard.attempt.slots import Note, Slots
+from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
+from runyard.backends.base import Backend, Capabilities
+from runyard.backends.lanes import Inbox, News, loss_of
+from runyard.spec.outcome import OutcomeRow
+
+
+class ThreadsBackend(Backend):
+    """One thread a lane."""
+
+    name = "threads"
+    capabilities = Capabilities(
+        hard_kill=False,
+        memory_limit=False,
+        own_directory=False,
+        descriptor_capture=False,
+        survives_crash=False,
+    )
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__(lanes)
+        self._inbox = Inbox()
+        self._stack = ExitStack()
+        self._lanes: list[_Lane] = []
+
+    def open(self, job: Job, slots: Slots) -> None:
+        self._program = Program(job)
+        self._slots = slots
+        self._stack.enter_context(routed())
+        self._lanes = [_Lane(n, self._program, slots, self._inbox) for n in range(self.lanes)]
+
+    def send(self, lane: int, chunk: Chunk) -> None:
+        self._lanes[lane].chunks.put(chunk)
+
+    def poll(self, timeout: float) -> list[Report | Loss]:
+        return self._inbox.take(timeout)
+
+    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+        if self._slots.read(lane) != note:
+            return
+        self._lanes[lane].abandon()
+        self._inbox.put(loss_of(lane, note, error, reason))
+        self._slots.clear(lane)
+        self._lanes[lane] = _Lane(lane, self._program, self._slots, self._inbox)
+
+    def wake(self) -> None:
+        self._inbox.wake()
+
+    def close(self) -> None:
+        for number, lane in enumerate(self._lanes):
+            if self._slots.read(number).task >= 0:
+                lane.abandon()
+            lane.chunks.put(None)
+        for lane in self._lanes:
+            if not lane.abandoned:
+                lane.thread.join()
+        self._stack.close()
+
+
+class _Lane:
+    def __init__(self, number: int, program: Program, slots: Slots, inbox: Inbox) -> None:
+        self.chunks: queue.SimpleQueue[Chunk | None] = queue.SimpleQueue()
+        self.abandoned = False
+        self._number = number
+        self._slots = slots
+        self._inbox = inbox
+        self._runner = Runner(program, number, slots, StreamOutput(), self._emit)
+        self._chunk = 0
+        self._done = 0
+        # A thread that hangs must not keep the interpreter from ending.
+        self.thread = threading.Thread(
+            target=contextvars.Context().run, args=(self._work,), daemon=True,
+            name=f"runyard-lane-{number}",
+        )  # fmt: skip
+        self.thread.start()
+
+    def abandon(self) -> None:
+        """Let nothing more in from this thread, and tell its task."""
+        self.abandoned = True
+        if self._slots.read(self._number).task >= 0:
+            self._runner.context().cancel()
+
+    def _work(self) -> None:
+        enter(self._runner)
+        while (chunk := self.chunks.get()) is not None:
+            self._chunk, self._done = chunk.id, 0
+            for work in self._runner.program.work(chunk):
+                if self.abandoned or self._slots.stopped(self._number) >= chunk.id:
+                    break
+                result = self._runner.run(work)
+                self._done += 1
+                self._bring(result)
+            if self.abandoned:
+                return
+            self._runner.rest()
+            self._bring(None)
+
+    def _emit(self, emission: Emission) -> None:
+        self._bring(emission)
+
+    def _bring(self, what: OutcomeRow | Failure | Emission | None) -> None:
+        if not self.abandoned:
+            self._inbox.put(News(self._number, self._chunk, self._done, what))

@@ -1,0 +1,102 @@
+"""Process trees: their members, their end, their memory. Daemonised members included.
+
+On Linux a worker adopts its orphaned descendants (it is a "subreaper"), so that a child which left
+its group and session is still found below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Let descendants whose parent died become this process's own children."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent dies, however that happens."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def members(pid: int) -> list[int]:
+    """Every descendant of a process."""
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and every descendant; none can escape by forking meanwhile."""
+    _signal(pid, signal.SIGSTOP)
+    kill_below(pid)
+    _signal(pid, signal.SIGKILL)
+
+
+def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:
+    """End every descendant of a process but the spared children and what is below them."""
+    if pid == os.getpid() and not _has_children():
+        return
+    import psutil
+
+    for _ in range(100):
+        try:
+            children = [c.pid for c in psutil.Process(pid).children() if c.pid not in spare]
+        except psutil.Error:
+            return
+        found = [p for child in children for p in (child, *members(child))]
+        running = [p for p in found if _runs(p)]
+        if not running:
+            return
+        for member in running:
+            _signal(member, signal.SIGKILL)
+
+
+def resident(pid: int) -> int:
+    """Bytes in memory of a process and its descendants."""
+    import psutil
+
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for member in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += member.memory_info().rss
+    return total
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _runs(pid: int) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,53 @@
+"""What happens while a batch runs: events, the bus that carries them, the audit log of them."""
+
+from __future__ import annotations
+
+from runyard.events.audit import AuditLog, AuditReport, read, repair, verify
+from runyard.events.bus import EventBus, Subscription
+from runyard.events.plain import json_safe
+from runyard.events.redact import REDACTED, Redactor
+from runyard.events.types import (
+    BatchFinished,
+    BatchStarted,
+    BatchStopped,
+    Event,
+    Notice,
+    Progress,
+    TaskCancelled,
+    TaskEmitted,
+    TaskEvent,
+    TaskFailed,
+    TaskRetried,
+    WorkerLost,
+    to_record,
+)
+
+__all__ = [  # noqa: RUF022 - grouped by what they are for
+    # Events
+    "Event",
+    "BatchStarted",
+    "BatchFinished",
+    "BatchStopped",
+    "TaskEvent",
+    "TaskEmitted",
+    "TaskRetried",
+    "TaskFailed",
+    "TaskCancelled",
+    "WorkerLost",
+    "Notice",
+    "Progress",
+    "to_record",
+    # The bus
+    "EventBus",
+    "Subscription",
+    # The audit log
+    "AuditLog",
+    "AuditReport",
+    "read",
+    "verify",
+    "repair",
+    # Secrets
+    "Redactor",
+    "REDACTED",
+    "json_safe",
+]

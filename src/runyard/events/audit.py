@@ -1,0 +1,324 @@
+"""The audit log: the story of a batch as JSON lines, each chained to the one before by a hash.
+
+    {"seq":7,"prev":<hash of line 6>,"event":"TaskFailed",…,"hash":<of this line without it>}
+
+The chain shows what was changed, cut out or put in between. It is not signed: whoever can write
+the file can write a new chain. The store is the authority; the log is not synced to the disk
+before a batch goes on, so that a power cut may tear its tail, which the next opening repairs.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from runyard import clock, faults
+from runyard.errors import NotFound, StoreDamaged, StoreError, StoreFull
+from runyard.events.plain import json_safe
+from runyard.events.redact import Redactor
+
+_HASH_CHARS = 32
+_OWN_KEYS = frozenset({"seq", "prev", "hash"})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FIRST_BYTES = b'{"seq":1,"prev":"'
+_LINE = re.compile(
+    rb'(\{"seq":([0-9]{1,18}),"prev":"([0-9a-f]{32})".*),"hash":"([0-9a-f]{32})"\}\n', re.DOTALL
+)
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class _Link(NamedTuple):
+    """What the next line is chained to."""
+
+    seq: int = 0
+    hash: str = "0" * _HASH_CHARS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """What a look at an audit log found."""
+
+    lines: int
+    """Lines that are what was written."""
+
+    ok: bool
+
+    first_bad_line: int | None = None
+    """The first changed, missing or foreign line, counted from 1, that has good lines after it."""
+
+    torn_bytes: int = 0
+    """Bytes after the last good line."""
+
+    reason: str | None = None
+    """What is wrong, in a sentence."""
+
+
+class AuditLog:
+    """Appends records to a hash-chained JSONL file, from several threads and processes.
+
+    Opening it creates the file, or repairs its torn tail and says so in a record of its own.
+    `redact` takes secrets out of each record; by default the `Redactor` of this environment.
+    """
+
+    def __init__(self, path: Path, *, redact: Callable[[Any], Any] | None = None) -> None:
+        self.path = path
+        self._redact = Redactor().redact if redact is None else redact
+        self._threads = threading.Lock()
+        self._link = _Link()
+        self._size = 0
+        self._fd = -1
+        self._pid = 0
+        self._open()
+
+    def append(self, records: Iterable[dict[str, Any]]) -> None:
+        """Write the records as one group: all of them or, with an error, none."""
+        bodies = [self._body(record) for record in records]
+        if bodies:
+            with self._threads, self._locked():
+                self._write(bodies)
+
+    def close(self) -> None:
+        """Close the file; closing twice does no harm."""
+        with self._threads:
+            self._close_file()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise _failure(self.path, error) from error
+        self._pid = os.getpid()
+        try:
+            with self._locked():
+                pass
+        except BaseException:
+            self._close_file()
+            raise
+
+    def _close_file(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the file alone, with `_size` and `_link` those of its end."""
+        if self._fd < 0:
+            raise StoreError(f"The audit log {self.path} is closed.")
+        if self._pid != os.getpid():
+            # A forked child shares the parent's lock with the parent: it needs a file of its own.
+            self._close_file()
+            self._open()
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            if os.fstat(self._fd).st_size != self._size:
+                self._catch_up()
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _catch_up(self) -> None:
+        size = os.fstat(self._fd).st_size
+        end, self._link = _last_link(self._fd, size)
+        if end == 0 and not _is_torn_start(os.pread(self._fd, len(_FIRST_BYTES), 0)):
+            raise StoreDamaged(
+                f"{self.path} is not an audit log: it holds none of its lines.",
+                hint="Move the file away, or give the log another path.",
+            )
+        self._size = end
+        if end < size:
+            os.ftruncate(self._fd, end)
+            repaired = {"event": "AuditRepaired", "at": clock.now(), "bytes": size - end}
+            self._write([self._body(repaired)])
+
+    def _body(self, record: dict[str, Any]) -> str:
+        plain = self._redact(json_safe(record))
+        return _encode({key: item for key, item in plain.items() if key not in _OWN_KEYS})[1:-1]
+
+    def _write(self, bodies: list[str]) -> None:
+        link, lines = self._link, []
+        for body in bodies:
+            link, line = _chained(link, body)
+            lines.append(line)
+        group = memoryview(b"".join(lines))
+        try:
+            faults.point("audit")
+            written = os.write(self._fd, group)
+            while written < len(group):
+                written += os.write(self._fd, group[written:])
+        except OSError as error:
+            os.ftruncate(self._fd, self._size)
+            raise _failure(self.path, error) from error
+        self._link = link
+        self._size += len(group)
+
+
+def read(
+    path: Path, *, after: int = 0, event: str | None = None, task: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the records after this seq, of this event and task, and stop before a torn tail.
+
+    A damaged line is never yielded, nor what comes after it: StoreDamaged names the line.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in _walk(file, _settled_size(file)):
+            if line.problem:
+                raise StoreDamaged(
+                    f"The audit log {path} is damaged. {line.problem}",
+                    hint="`runyard doctor` says more.",
+                )
+            if line.seq <= after:
+                continue
+            record: dict[str, Any] = json.loads(line.text)
+            if event in (None, record.get("event")) and task in (None, record.get("task")):
+                yield record
+
+
+def verify(path: Path) -> AuditReport:
+    """Read the whole log and report whether each line is what was written, after its previous."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise NotFound(f"There is no audit log at {path}.") from None
+    with file:
+        return _report(file, _settled_size(file))
+
+
+def repair(path: Path) -> AuditReport:
+    """Cut a torn tail; report the log as it is now, with `torn_bytes` as they were before.
+
+    Lines that were changed further up stay as they are, and the report names the first of them.
+    """
+    before = verify(path)
+    AuditLog(path).close()
+    return replace(verify(path), torn_bytes=before.torn_bytes)
+
+
+class _Line(NamedTuple):
+    """A line that is what was written, and what is wrong with its place in the log."""
+
+    text: bytes
+    end: int
+    seq: int
+    bad: int
+    problem: str | None
+
+
+def _walk(file: BinaryIO, size: int) -> Iterator[_Line]:
+    """Yield the good lines; a damaged one shows as a problem of the next good line."""
+    link, end, number, damaged = _Link(), 0, 0, 0
+    while end < size and (text := file.readline(size - end)):
+        end += len(text)
+        number += 1
+        match = _good(text)
+        if match is None:
+            damaged = damaged or number
+            continue
+        problem = None
+        if damaged:
+            problem = f"Line {damaged} is not what was written."
+        elif (int(match[2]), match[3].decode()) != (link.seq + 1, link.hash):
+            problem = f"Line {number} does not continue the line before it."
+        link = _Link(int(match[2]), match[4].decode())
+        yield _Line(text, end, link.seq, damaged or number, problem)
+        damaged = 0
+
+
+def _report(file: BinaryIO, size: int) -> AuditReport:
+    lines = good_end = 0
+    first_bad: int | None = None
+    reason: str | None = None
+    for line in _walk(file, size):
+        lines += 1
+        good_end = line.end
+        if line.problem and first_bad is None:
+            first_bad, reason = line.bad, line.problem
+    torn = size - good_end
+    if torn and reason is None:
+        reason = f"{torn} bytes after line {lines} are not a whole line."
+    return AuditReport(
+        lines=lines, ok=reason is None, first_bad_line=first_bad, torn_bytes=torn, reason=reason
+    )
+
+
+def _settled_size(file: BinaryIO) -> int:
+    """The size between two appends; what lies before it changes no more."""
+    fcntl.flock(file, fcntl.LOCK_SH)
+    try:
+        return os.fstat(file.fileno()).st_size
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _chained(link: _Link, body: str) -> tuple[_Link, bytes]:
+    comma = "," if body else ""
+    head = f'{{"seq":{link.seq + 1},"prev":"{link.hash}"{comma}{body}'.encode()
+    digest = _hash(head)
+    return _Link(link.seq + 1, digest), head + f',"hash":"{digest}"}}\n'.encode()
+
+
+def _hash(head: bytes) -> str:
+    return hashlib.sha256(head + b"}").hexdigest()[:_HASH_CHARS]
+
+
+def _good(line: bytes) -> re.Match[bytes] | None:
+    match = _LINE.fullmatch(line)
+    return match if match and _hash(match[1]) == match[4].decode() else None
+
+
+def _last_link(fd: int, size: int) -> tuple[int, _Link]:
+    """Find the last good line, from the end; return where it ends, and its link."""
+    span = 1 << 16
+    while True:
+        start = max(0, size - span)
+        data = os.pread(fd, size - start, start)
+        end = len(data)
+        while (newline := data.rfind(b"\n", 0, end)) >= 0:
+            begin = data.rfind(b"\n", 0, newline) + 1
+            match = _good(data[begin : newline + 1]) if begin or not start else None
+            if match:
+                return start + newline + 1, _Link(int(match[2]), match[4].decode())
+            end = newline
+        if start == 0:
+            return 0, _Link()
+        span *= 4
+
+
+def _is_torn_start(head: bytes) -> bool:
+    return _FIRST_BYTES.startswith(head.rstrip(b"\0"))
+
+
+def _failure(path: Path, error: OSError) -> StoreError:
+    if error.errno in _DISK_FULL:
+        return StoreFull(
+            f"No room left on the disk for the audit log {path}.",
+            hint="Make room, then `runyard resume`; nothing recorded is lost.",
+        )
+    return StoreError(f"The audit log {path} can't be written: {error.strerror or error}.")

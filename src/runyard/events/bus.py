@@ -1,0 +1,227 @@
+"""A thread-safe event bus on which no handler can hurt the run or another handler.
+
+    publish ──▶ history (bounded)
+       └──────▶ a bounded queue per subscription ──▶ its own thread ──▶ handler
+
+`publish` only ever puts into queues, so it never waits for a handler, and a handler may publish.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from runyard import clock
+from runyard.errors import EngineError, UsageError
+from runyard.events.types import Event
+
+E = TypeVar("E", bound=Event)
+
+_PATIENCE = 5.0
+
+
+class Subscription:
+    """One handler's place on the bus; as a context manager it waits for what is queued, then ends.
+
+    `dropped` counts the events that found the queue full, `errors` the calls of the handler that
+    raised, and `last_error` is what the latest of those raised.
+    """
+
+    def __init__(
+        self, bus: EventBus, event_type: type[Event], handler: Callable[[Any], object], limit: int
+    ) -> None:
+        self.event_type = event_type
+        self.dropped = 0
+        self.errors = 0
+        self.last_error: BaseException | None = None
+        self._bus = bus
+        self._handler = handler
+        self._limit = limit
+        # A reentrant lock, and a queue whose put is: a signal handler may publish at any point.
+        self._lock = threading.RLock()
+        self._queue: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
+        self._accepted = 0
+        self._taken = 0
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def unsubscribe(self) -> None:
+        """Take no more events and forget those still queued; a running handler ends its call."""
+        self._stop()
+        self._bus._forget(self)
+
+    def flush(self, timeout: float = _PATIENCE) -> bool:
+        """Wait until the handler has seen what is queued now; False if it takes too long."""
+        passed = self._mark()
+        return passed is None or passed.wait(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.flush()
+        self.unsubscribe()
+
+    def _offer(self, event: Event) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            if self._accepted - self._taken >= self._limit or not self._started():
+                self.dropped += 1
+                return
+            self._accepted += 1
+            self._queue.put(event)
+
+    def _started(self) -> bool:
+        if self._thread is None:
+            name = f"runyard-bus-{self.event_type.__name__}"
+            self._thread = threading.Thread(target=self._deliver, name=name, daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # out of threads, or the interpreter is going down
+                self._thread = None
+                return False
+        return True
+
+    def _mark(self) -> threading.Event | None:
+        """Queue a mark to wait for; None if there is nothing to wait for."""
+        with self._lock:
+            if self._stopped or self._thread in (None, threading.current_thread()):
+                return None
+            mark = threading.Event()
+            self._queue.put(mark)
+            return mark
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            self._queue.put(None)
+
+    def _join(self, timeout: float) -> bool:
+        if self._thread is None or self._thread is threading.current_thread():
+            return True
+        self._thread.join(timeout)
+        return not self._alive()
+
+    def _alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _deliver(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
+            self._taken += 1
+            if not self._stopped:
+                self._handle(item)
+
+    def _handle(self, event: Event) -> None:
+        try:
+            self._handler(event)
+        except BaseException as error:  # SystemExit too would silence this subscriber
+            self.errors += 1
+            self.last_error = error
+
+
+class EventBus:
+    """Hands each published event to every handler subscribed to its class or a base class.
+
+    Order is kept per subscriber. A slow handler loses what its queue can't hold, and the loss is
+    counted; a failing one is counted and called again for the next event.
+    """
+
+    def __init__(self, *, history: int = 1000) -> None:
+        self._history: deque[Event] = deque(maxlen=history)
+        self._lock = threading.RLock()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._leaving: list[Subscription] = []
+        self._dropped_by_gone = 0
+        self._closed = False
+
+    @property
+    def dropped(self) -> int:
+        """How many events found a queue full, over all subscriptions there ever were."""
+        with self._lock:
+            return self._dropped_by_gone + sum(each.dropped for each in self._subscriptions)
+
+    def subscribe(
+        self, event_type: type[E], handler: Callable[[E], object], *, queue: int = 10_000
+    ) -> Subscription:
+        """Call `handler` in a thread of its own for each event of this class or a subclass."""
+        if queue < 1:
+            raise UsageError(f"A subscription needs a queue of at least 1 event, not {queue}.")
+        subscription = Subscription(self, event_type, handler, queue)
+        with self._lock:
+            if self._closed:
+                raise EngineError("The event bus is closed.")
+            self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def publish(self, event: Event) -> None:
+        """Queue the event for its subscribers and return at once, from any thread or handler."""
+        if not event.live_only:
+            self._history.append(event)
+        for subscription in self._subscriptions:
+            if isinstance(event, subscription.event_type):
+                subscription._offer(event)
+
+    def history(self, event_type: type[E] = Event) -> list[E]:  # type: ignore[assignment]
+        """Return the latest events of this class, oldest first."""
+        # One C call copies the deque, so that `publish` needs no lock for it.
+        return [event for event in self._history.copy() if isinstance(event, event_type)]
+
+    def flush(self, timeout: float = _PATIENCE) -> bool:
+        """Wait until all that was published is handled, and what handlers published meanwhile."""
+        deadline = clock.monotonic() + timeout
+        while True:
+            subscriptions = self._subscriptions
+            before = sum(each._accepted for each in subscriptions)
+            for each in subscriptions:
+                if not each.flush(max(0.0, deadline - clock.monotonic())):
+                    return False
+            if subscriptions == self._subscriptions and before == sum(
+                each._accepted for each in subscriptions
+            ):
+                return True
+
+    def close(self, timeout: float = _PATIENCE) -> bool:
+        """Let the handlers finish, then end their threads; False if one of them doesn't end."""
+        deadline = clock.monotonic() + timeout
+        finished = self.flush(timeout)
+        with self._lock:
+            self._closed = True
+            for each in self._subscriptions:
+                each.unsubscribe()
+            leaving = tuple(self._leaving)
+        for each in leaving:
+            finished &= each._join(max(0.0, deadline - clock.monotonic()))
+        return finished
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _forget(self, subscription: Subscription) -> None:
+        with self._lock:
+            if subscription not in self._subscriptions:
+                return
+            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)
+            self._dropped_by_gone += subscription.dropped
+            self._leaving = [s for s in self._leaving if s._alive()]
+            self._leaving.append(subscription)

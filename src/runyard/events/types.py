@@ -1,0 +1,147 @@
+"""What can happen to a batch, as frozen data.
+
+Success is a row in the store and no event, so that a million no-ops drown nobody.
+
+    Event ─┬─ BatchStarted, BatchFinished, BatchStopped
+           ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
+           ├─ WorkerLost
+           ├─ Notice
+           └─ Progress    (live only)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+from runyard import clock
+from runyard.events.plain import json_safe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in a batch; the base of all events."""
+
+    live_only: ClassVar[bool] = False
+    """True for what is out of date a moment later: neither audited nor kept in a history."""
+
+    batch: str
+    at: float = field(default_factory=lambda: clock.now())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStarted(Event):
+    """A batch starts, or goes on."""
+
+    total: int
+    seed: int
+    backend: str
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFinished(Event):
+    """Every task of the batch has its outcome."""
+
+    completed: int
+    failed: int
+    cancelled: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStopped(Event):
+    """The batch ended before all of its tasks did, and can be resumed."""
+
+    reason: str
+    completed: int
+    failed: int
+    cancelled: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvent(Event):
+    """Something that happened to one task; the base of the task events."""
+
+    task: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEmitted(TaskEvent):
+    """The task itself said something, with `ctx.emit(kind, **data)`."""
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRetried(TaskEvent):
+    """An attempt failed and another one follows in `delay` seconds."""
+
+    error: str
+    message: str
+    delay: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed(TaskEvent):
+    """The task failed for good, with this class of error at this place in its code."""
+
+    error: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCancelled(TaskEvent):
+    """Somebody cancelled the task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Event):
+    """A worker died, while running `task` if there was one."""
+
+    worker: int
+    reason: str
+    task: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice(Event):
+    """Something a person should read."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Event):
+    """How far the batch is, at this moment."""
+
+    live_only: ClassVar[bool] = True
+
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    running: int
+    retrying: int
+    workers: int
+    rate: float
+    eta: float | None
+    elapsed: float
+
+
+def to_record(event: Event) -> dict[str, Any]:
+    """Return the event as a JSON-safe dict that starts with its name, time and batch."""
+    record = {
+        "event": type(event).__name__,
+        "at": json_safe(event.at),
+        "batch": json_safe(event.batch),
+    }
+    for each in fields(event):
+        if each.name not in record:
+            record[each.name] = json_safe(getattr(event, each.name))
+    return record

@@ -1,0 +1,56 @@
+"""Named fault points inside the engine: no-ops unless a test arms one.
+
+A test arms a point in a child process through the environment, for instance
+`RUNYARD_FAULT=commit:3:kill`: the third time the engine reaches `commit`, it dies by SIGKILL.
+`error` in place of `kill` raises an OSError there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+POINTS = ("claim", "result", "commit", "committed", "audit")
+"""Every point there is, in the order in which an outcome passes them."""
+
+_armed: dict[str, tuple[int, str]] = {}
+_reached: dict[str, int] = {}
+
+
+def arm(name: str, at: int, action: str) -> None:
+    """Let the `at`-th arrival at a point end in `action`: kill or error."""
+    if name not in POINTS or action not in ("kill", "error"):
+        raise ValueError(f"no fault point {name!r} with action {action!r}")
+    _armed[name] = (at, action)
+
+
+def disarm() -> None:
+    """Make every point a no-op again."""
+    _armed.clear()
+    _reached.clear()
+
+
+def point(name: str) -> None:
+    """Say that the engine is at this point."""
+    if not _armed:
+        return
+    armed = _armed.get(name)
+    if armed is None:
+        return
+    _reached[name] = _reached.get(name, 0) + 1
+    if _reached[name] != armed[0]:
+        return
+    if armed[1] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise OSError(errno.EIO, f"fault point {name!r}")
+
+
+def _arm_from_environment() -> None:
+    wanted = os.environ.get("RUNYARD_FAULT")
+    if wanted:
+        name, at, action = wanted.split(":")
+        arm(name, int(at), action)
+
+
+_arm_from_environment()

@@ -1,0 +1,1 @@
+"""From the record to people: results, failures, files. Needs the record only."""

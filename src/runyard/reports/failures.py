@@ -1,0 +1,43 @@
+"""Failures, grouped so that a person sees what is wrong rather than how often."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+
+EXAMPLES = 5
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures with one class, at one place, whose messages differ in numbers at most."""
+
+    kind: str
+    where: str
+    message: str  # of the first one
+    count: int
+    tasks: tuple[int, ...]  # the first few
+    trace: str  # of the first one
+
+
+def group_failures(rows: Iterable[OutcomeRow]) -> list[FailureGroup]:
+    """The groups, the largest first."""
+    groups: dict[tuple[str, str, str], tuple[ErrorInfo, list[int], int]] = {}
+    for row in rows:
+        if row.error is None:
+            continue
+        info = ErrorInfo.decode(row.error)
+        key = info.kind, info.where, _NUMBERS.sub("#", info.message)
+        first, tasks, count = groups.get(key, (info, [], 0))
+        if len(tasks) < EXAMPLES:
+            tasks.append(row.task)
+        groups[key] = (first, tasks, count + 1)
+    found = [
+        FailureGroup(info.kind, info.where, info.message, count, tuple(tasks), info.trace)
+        for info, tasks, count in groups.values()
+    ]
+    return sorted(found, key=lambda group: (-group.count, group.tasks))

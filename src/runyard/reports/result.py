@@ -1,0 +1,245 @@
+"""What came out of a batch, read from the record as it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from runyard.errors import NotFound, StoreDamaged, UsageError
+from runyard.reports.failures import FailureGroup, group_failures
+from runyard.spec.codec import decode_as
+from runyard.spec.digest import digest
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
+from runyard.spec.plan import Plan
+from runyard.spec.status import FINAL_STATES, Status
+from runyard.store.base import Snapshot, Store
+from runyard.store.recorded import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one task ended."""
+
+    batch: str
+    task: int
+    status: Status
+    params: dict[str, Any]
+    labels: dict[str, Any]  # its coordinates in words: parameters, variant, case, replicate
+    value: Any  # what it returned; None unless completed
+    error: ErrorInfo | None
+    attempt: int  # errors of its own that came before
+    started: float  # wall time
+    seconds: float
+    wait: float  # from the batch's start to its own
+    worker: int
+
+    @property
+    def id(self) -> str:
+        """How the command line names the task."""
+        return f"{self.batch}/{self.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Where a batch stands, in numbers."""
+
+    total: int
+    queued: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    seconds: float  # spent running, over all resumes
+    rate: float  # outcomes a second: now where an engine runs it, otherwise over the whole run
+    eta: float | None  # seconds until the rest is done, while an engine runs it
+    workers: int
+
+    @property
+    def done(self) -> int:
+        """How many tasks have an outcome."""
+        return self.completed + self.failed + self.cancelled
+
+
+class Result:
+    """The outcomes of one batch; streams them from the store."""
+
+    def __init__(self, store: Store, name: str, *, codec: str = "msgpack", end: str = "") -> None:
+        self._store = store
+        self._codec = codec  # "pickle" only where the caller has said the word
+        self.name = name
+        self.end = end
+        self._digest: str | None = None
+
+    @property
+    def recorded(self) -> Recorded:
+        """The batch as it stands on record now."""
+        with self._store.snapshot() as view:
+            return self._recorded(view)
+
+    @property
+    def stats(self) -> Stats:
+        """Counts, rate and what is left."""
+        with self._store.snapshot() as view:
+            row = self._recorded(view).row
+            engines = [e for e in view.engines() if e.batch == row.id and self._store.alive(e.id)]
+        running = min(row.pending, sum(e.running for e in engines))
+        rate = sum(e.rate for e in engines)
+        return Stats(
+            total=row.total,
+            queued=row.pending - running,
+            running=running,
+            completed=row.completed,
+            failed=row.failed,
+            cancelled=row.cancelled,
+            seconds=row.seconds,
+            rate=rate if engines else (row.done / row.seconds if row.seconds else 0.0),
+            eta=row.pending / rate if rate else None,
+            workers=sum(e.workers for e in engines),
+        )
+
+    @property
+    def digest(self) -> str | None:
+        """What came out, as one hash; None while anything is unfinished."""
+        if self._digest is None:
+            with self._store.snapshot() as view:
+                recorded = self._recorded(view)
+                if recorded.row.pending:
+                    return None
+                self._digest = digest(self._digest_contents(view, recorded))
+        return self._digest
+
+    @property
+    def seed(self) -> int:
+        """The batch's root seed."""
+        return self.recorded.seed
+
+    def outcomes(
+        self, status: Status | str | None = None, *, offset: int = 0, limit: int | None = None
+    ) -> Iterator[Outcome]:
+        """Outcomes in task order, optionally of one status, a page of them."""
+        with self._store.snapshot() as view:
+            recorded = self._recorded(view)
+            rows = view.outcomes(recorded.id, statuses=_codes(status))
+            stop = None if limit is None else offset + limit
+            count = 0
+            for row in islice(rows, offset, stop):
+                count += 1
+                yield self._outcome(view, recorded, row)
+            if status is None and not offset and limit is None and count != recorded.row.done:
+                raise StoreDamaged(
+                    f"{recorded.row.done} outcomes of {self.name} were recorded, {count} are there",
+                    hint="run `runyard doctor`",
+                )
+
+    def outcome(self, task: int) -> Outcome:
+        """One task's outcome."""
+        with self._store.snapshot() as view:
+            recorded = self._recorded(view)
+            row = view.outcome(recorded.id, task)
+            if row is None:
+                raise NotFound(f"task {self.name}/{task} has no outcome")
+            return self._outcome(view, recorded, row)
+
+    def values(self) -> Iterator[Any]:
+        """What the completed tasks returned, in task order."""
+        return (outcome.value for outcome in self.outcomes(Status.COMPLETED))
+
+    def failures(self) -> list[FailureGroup]:
+        """What went wrong, grouped by error and line, the most frequent first."""
+        with self._store.snapshot() as view:
+            recorded = self._recorded(view)
+            rows = view.outcomes(recorded.id, statuses=_codes(Status.FAILED))
+            return group_failures(rows)
+
+    def summary(self) -> str:
+        """The batch in a few lines, for people."""
+        stats = self.stats
+        parts = [f"{stats.completed:,} of {stats.total:,} completed"]
+        for name in ("failed", "cancelled", "queued", "running"):
+            if getattr(stats, name):
+                parts.append(f"{getattr(stats, name):,} {name}")
+        lines = [f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"]
+        for group in self.failures()[:5] if stats.failed else []:
+            lines.append(f"  {group.count:,} × {group.kind}: {group.message}  ({group.where})")
+        if not stats.queued and not stats.running:
+            lines.append(f"  seed {self.seed}, digest {(self.digest or '')[:16]}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
+
+    def _recorded(self, view: Snapshot) -> Recorded:
+        row = view.batch(self.name)
+        if row is None:
+            raise NotFound(
+                f"there is no batch {self.name!r}", hint="`runyard status` lists those there are"
+            )
+        return Recorded(row)
+
+    def _outcome(self, view: Snapshot, recorded: Recorded, row: OutcomeRow) -> Outcome:
+        status = Status.of(row.status)
+        value = None
+        if status is Status.COMPLETED and row.value is not None:
+            value = self._decode(recorded.codec, row)
+        return Outcome(
+            batch=recorded.name,
+            task=row.task,
+            status=status,
+            params=recorded.params(view, row.task),
+            labels=recorded.labels(view, row.task),
+            value=value,
+            error=None if row.error is None else ErrorInfo.decode(row.error),
+            attempt=row.attempt,
+            started=row.started,
+            seconds=row.seconds,
+            wait=max(0.0, row.started - (recorded.row.started or row.started)),
+            worker=row.worker,
+        )
+
+    def _decode(self, codec: str, row: OutcomeRow) -> Any:
+        if codec == "pickle" and self._codec != "pickle":
+            raise UsageError(
+                f"the values of {self.name} are pickled, and unpickling can run any code",
+                hint='if you trust where this store comes from, say codec="pickle" or '
+                "--codec pickle",
+            )
+        return decode_as(codec, row.value or b"")
+
+    def _digest_contents(self, view: Snapshot, recorded: Recorded) -> Iterator[tuple[int, bytes]]:
+        order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
+        if order is None or isinstance(order, range):
+            count = 0
+            for row in view.outcomes(recorded.id):
+                if row.task != count:
+                    raise _missing(recorded.name, count)
+                count += 1
+                yield digest_content(row)
+            if count != recorded.row.total:
+                raise _missing(recorded.name, count)
+            return
+        for task in order:
+            found = view.outcome(recorded.id, task)
+            if found is None:
+                raise _missing(recorded.name, task)
+            yield digest_content(found)
+
+
+def _missing(name: str, task: int) -> StoreDamaged:
+    return StoreDamaged(
+        f"the outcome of {name}/{task} was recorded and is gone", hint="run `runyard doctor`"
+    )
+
+
+def _codes(status: Status | str | None) -> Sequence[int] | None:
+    if status is None:
+        return None
+    try:
+        wanted = Status(status)
+    except ValueError:
+        wanted = Status.QUEUED
+    if wanted not in FINAL_STATES:
+        names = ", ".join(sorted(FINAL_STATES))
+        raise UsageError(f"no outcome has the status {status!r}", hint=f"use one of: {names}")
+    return [wanted.code]

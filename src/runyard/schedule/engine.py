@@ -1,0 +1,285 @@
+"""One run of one recorded batch: sign on, run the loop, leave everything in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from runyard import clock
+from runyard.attempt.slots import IDLE, Slots
+from runyard.attempt.wire import Job
+from runyard.backends import backend_class
+from runyard.backends.base import Backend
+from runyard.events import (
+    AuditLog,
+    BatchFinished,
+    BatchStarted,
+    BatchStopped,
+    Event,
+    Redactor,
+)
+from runyard.schedule import policy
+from runyard.schedule.loop import End, Loop
+from runyard.schedule.recorder import Recorder
+from runyard.spaces import task_folder
+from runyard.spec.codec import dump_function
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import FAILED
+from runyard.store.base import Store, Transaction
+from runyard.store.recorded import Recorded
+from runyard.store.rows import AttemptRow, EngineRow
+
+
+class Engine:
+    """Runs a recorded batch on a backend."""
+
+    def __init__(
+        self,
+        store: Store,
+        recorded: Recorded,
+        backend: Backend,
+        folder: Path,
+        publish: Callable[[Event], None],
+        functions: dict[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self._store = store
+        self._recorded = recorded
+        self._backend = backend
+        self._folder = folder  # of the yard
+        self._publish = publish
+        self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
+        self._redactor = Redactor()
+        self.signal: int | None = None  # what interrupted the run
+
+    def run(self) -> End:
+        """Until the batch ends or something ends the run; the store is in order either way."""
+        store, backend, batch = self._store, self._backend, self._recorded
+        begin = clock.monotonic()
+        number = self._sign_on()
+        slots = Slots(run_folder(self._folder) / f"{number}.slots", backend.lanes, create=True)
+        recorder = Recorder(
+            store, batch.row, number, self._audit_log(), self._task_audit(), backend.wake
+        )
+        end: End | None = None
+        loop: Loop | None = None
+        try:
+            backend.open(self._job(number, slots), slots)
+            recorder.start()
+            loop = self._loop(slots, recorder)
+            self._say(recorder, self._started())
+            with self._signals(loop):
+                end = loop.run()
+            return end
+        finally:
+            with contextlib.ExitStack() as stack:
+                stack.callback(slots.close, remove=True)
+                stack.callback(self._sign_off, number, loop, clock.monotonic() - begin)
+                stack.callback(self._close_recorder, recorder, end, begin)
+                stack.callback(backend.close)
+
+    def _sign_on(self) -> int:
+        backend = self._backend
+        with self._store.transaction() as tx:
+            number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
+        self._store.hold_life(number)
+        with self._store.transaction() as tx:
+            sweep_dead_engines(tx, self._store, self._folder)
+            tx.update_engine(number, batch=self._recorded.id)
+            found = tx.batch_by_id(self._recorded.id)
+            assert found is not None
+            started = found.started if found.started is not None else clock.now()
+            row = tx.update_batch(self._recorded.id, started=started, control=None)
+        self._recorded = Recorded(row)
+        return number
+
+    def _sign_off(self, number: int, loop: Loop | None, seconds: float) -> None:
+        try:
+            with self._store.transaction() as tx:
+                for claim in loop.leave() if loop else []:
+                    if tx.holds(claim):
+                        tx.release(claim, finished=False)
+                found = tx.batch_by_id(self._recorded.id)
+                if found is not None:
+                    tx.update_batch(found.id, seconds=found.seconds + seconds)
+                tx.sign_off(number)
+        finally:
+            self._store.drop_life(number)
+
+    def _close_recorder(self, recorder: Recorder, end: End | None, begin: float) -> None:
+        if recorder.error is None:
+            counts = recorder.counts
+            told = {
+                "batch": self._recorded.name,
+                "completed": counts.completed,
+                "failed": counts.failed,
+                "cancelled": counts.cancelled,
+                "seconds": clock.monotonic() - begin,
+            }
+            whole = end is not None and counts.pending == 0
+            reason = "interrupted" if end is None else end.value
+            event = BatchFinished(**told) if whole else BatchStopped(reason=reason, **told)
+            self._say(recorder, event)
+        recorder.close()
+
+    def _loop(self, slots: Slots, recorder: Recorder) -> Loop:
+        history: dict[int, tuple[int, int]] = {}
+        with self._store.snapshot() as view:
+            for row in view.attempts(self._recorded.id):
+                errors, crashes = history.get(row.task, (0, 0))
+                history[row.task] = (errors + 1 - row.crash, crashes + row.crash)
+
+        def publish(event: Event) -> None:
+            self._say(recorder, event)
+
+        return Loop(
+            batch=self._recorded.id,
+            name=self._recorded.name,
+            seed=self._recorded.seed,
+            options=self._recorded.options,
+            backend=self._backend,
+            slots=slots,
+            recorder=recorder,
+            publish=publish,
+            history=history,
+        )
+
+    def _say(self, recorder: Recorder, event: Event) -> None:
+        if not event.live_only:
+            recorder.event(event)
+        self._publish(event)
+
+    def _started(self) -> BatchStarted:
+        return BatchStarted(
+            batch=self._recorded.name,
+            total=self._recorded.row.total,
+            seed=self._recorded.seed,
+            backend=self._backend.name,
+            workers=self._backend.lanes,
+        )
+
+    def _job(self, number: int, slots: Slots) -> Job:
+        batch, options = self._recorded, self._recorded.options
+        target = batch.target
+        return Job(
+            batch=batch.id,
+            name=batch.name,
+            seed=batch.row.seed,
+            target=None if target is None else (target.kind, target.ref),
+            plan=batch.row.plan,
+            functions=self._functions,
+            codec=batch.codec,
+            root=batch.row.root,
+            path=tuple(place or os.getcwd() for place in sys.path),
+            folder=str(self._batch_folder),
+            engine=number,
+            slots=str(slots.path),
+            spool=str(slots.path.parent),
+            timeout=options.timeout,
+            memory=options.memory,
+            capture=options.capture,
+            keep=options.keep,
+            template=options.template,
+            chdir=options.chdir,
+            recycle=options.recycle,
+            code=batch.code,
+        )
+
+    @property
+    def _batch_folder(self) -> Path:
+        return self._folder / "batches" / self._recorded.name
+
+    def _audit_log(self) -> AuditLog:
+        path = self._batch_folder / "events.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return AuditLog(path, redact=self._redactor.redact)
+
+    def _task_audit(self) -> Callable[[int], AuditLog] | None:
+        if not self._recorded.options.audit_tasks:
+            return None
+
+        def log(task: int) -> AuditLog:
+            path = task_folder(self._batch_folder, task, 0).parent / "events.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return AuditLog(path, redact=self._redactor.redact)
+
+        return log
+
+    @contextlib.contextmanager
+    def _signals(self, loop: Loop) -> Iterator[None]:
+        """Once: finish what runs. Twice: at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            if self.signal is not None:
+                raise KeyboardInterrupt
+            self.signal = number
+            loop.stop(End.INTERRUPTED)
+
+        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run_folder(yard: Path) -> Path:
+    """Where engines keep what is gone when they end."""
+    folder = yard / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
+    """Sign off engines that died, and clear away what they left.
+
+    Where tasks ran inside the engine's own process, the task that was running may be what killed
+    it: it is charged, so that it can't kill engines for ever.
+    """
+    for row in tx.engines():
+        if store.alive(row.id):
+            continue
+        slots = run_folder(yard) / f"{row.id}.slots"
+        if not backend_class(row.backend).capabilities.survives_crash:
+            _charge_running(tx, row, slots)
+        for path in slots.parent.glob(f"{row.id}[.-]*"):
+            path.unlink(missing_ok=True)
+        tx.sign_off(row.id)
+
+
+def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
+    try:
+        slots = Slots(path, 0, create=False)
+    except (OSError, ValueError):
+        return
+    notes = [slots.read(lane) for lane in range(slots.lanes)]
+    slots.close()
+    for note in notes:
+        batch = None if note.task == IDLE else tx.batch_by_id(note.batch)
+        if batch is None or tx.outcome(batch.id, note.task) is not None:
+            continue
+        earlier = tx.attempts(batch.id, note.task)
+        crashes = 1 + sum(row.crash for row in earlier)
+        reason = f"the engine that ran it died {crashes} times"
+        error = ErrorInfo("WorkerDied", reason, "", "").encode()
+        recorded = Recorded(batch)
+        if policy.survives_crash(recorded.options, crashes):
+            number = len(earlier) + 1
+            tx.add_attempts(
+                [AttemptRow(batch.id, note.task, number, 1, error, engine.started, 0.0)]
+            )
+        else:
+            row = OutcomeRow.sealed(
+                batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
+            )
+            tx.record(batch.id, [row], listed=recorded.listed)

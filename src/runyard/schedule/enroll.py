@@ -1,0 +1,126 @@
+"""Put a batch on record, or find it there: the same spec again goes on where it stopped."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runyard.errors import SpecChanged
+from runyard.spec import seeds
+from runyard.spec.batch import Batch, encode_listed
+from runyard.spec.codec import encode
+from runyard.store.base import Transaction
+from runyard.store.recorded import Recorded, encode_options, identity_of
+from runyard.store.rows import BatchRow
+
+
+class Enrolled(NamedTuple):
+    """A batch on record."""
+
+    row: BatchRow
+    is_new: bool
+    notices: list[str]
+
+
+def enroll(
+    tx: Transaction, batch: Batch, *, root: str, code: dict[str, str], fresh: bool = False
+) -> Enrolled:
+    """The record of this batch: made, grown or found. A changed spec is refused."""
+    name = batch.record_name
+    found = tx.batch(name)
+    if found is not None and fresh:
+        tx.delete_batch(found.id)
+        found = None
+    if found is None:
+        return Enrolled(_create(tx, name, batch, root, code), True, [])
+    recorded = Recorded(found)
+    _refuse_changes(recorded, batch)
+    changes: dict[str, object] = {
+        "options": encode_options(batch.options),
+        "priority": batch.options.priority,
+        "root": root,
+    }
+    notices = []
+    if batch.plan is not None and recorded.plan is not None:
+        grown = recorded.plan.grown_to(batch.plan)
+        if grown.total > found.total:
+            notices.append(f"the batch grew from {found.total:,} to {grown.total:,} tasks")
+            changes |= {"plan": encode(grown.to_data()), "total": grown.total, "finished": None}
+    else:
+        notices += _grow_list(tx, recorded, batch)
+    if recorded.code != code:
+        notices.append(
+            f"the code of {next(iter(code), name)} has changed since {name} was first run; what is "
+            "recorded stays (start over with fresh=True or --fresh)"
+        )
+        changes["code"] = encode(code)
+    return Enrolled(tx.update_batch(found.id, **changes), False, notices)
+
+
+def _create(tx: Transaction, name: str, batch: Batch, root: str, code: dict[str, str]) -> BatchRow:
+    seed = seeds.choose_root() if batch.seed is None else batch.seed
+    row = tx.create_batch(
+        name=name,
+        identity=identity_of(batch),
+        plan=None if batch.plan is None else encode(batch.plan.to_data()),
+        options=encode_options(batch.options),
+        code=encode(code),
+        seed=str(seed),
+        root=root,
+        total=0 if batch.plan is None else batch.plan.total,
+        priority=batch.options.priority,
+    )
+    if batch.plan is None:
+        _add(tx, row.id, batch, 0)
+        found = tx.batch_by_id(row.id)
+        assert found is not None
+        return found
+    return row
+
+
+def _add(tx: Transaction, batch_id: int, batch: Batch, start: int) -> None:
+    tx.add_tasks(
+        batch_id,
+        [(t.name, t.priority, encode_listed(t), t.after) for t in batch.listed[start:]],
+    )
+
+
+def _grow_list(tx: Transaction, recorded: Recorded, batch: Batch) -> list[str]:
+    known = tx.tasks(recorded.id)
+    for row, task in zip(known, batch.listed, strict=False):
+        if row.content != encode_listed(task):
+            raise _changed(
+                recorded.name, f"task {row.task} ({task.name or task.target.ref}) differs"
+            )
+    if len(batch.listed) < len(known):
+        raise _changed(recorded.name, f"{len(known)} tasks are recorded, now {len(batch.listed)}")
+    if len(batch.listed) == len(known):
+        return []
+    _add(tx, recorded.id, batch, len(known))
+    return [f"the batch grew from {len(known):,} to {len(batch.listed):,} tasks"]
+
+
+def _refuse_changes(recorded: Recorded, batch: Batch) -> None:
+    differences = []
+    if recorded.listed != (batch.plan is None):
+        differences.append("it is recorded as another kind of batch")
+    if recorded.target != batch.target:
+        old, new = (t.ref if t else "a list" for t in (recorded.target, batch.target))
+        differences.append(f"function: recorded {old}, now {new}")
+    if recorded.codec != batch.codec:
+        differences.append(f"codec: recorded {recorded.codec}, now {batch.codec}")
+    if batch.seed is not None and batch.seed != recorded.seed:
+        differences.append(f"seed: recorded {recorded.seed}, now {batch.seed}")
+    if not differences and batch.plan is not None and recorded.plan is not None:
+        try:
+            recorded.plan.grown_to(batch.plan)
+        except SpecChanged as error:
+            differences.append(error.message)
+    if differences:
+        raise _changed(recorded.name, "\n  ".join(differences))
+
+
+def _changed(name: str, difference: str) -> SpecChanged:
+    return SpecChanged(
+        f"another batch is recorded as {name!r}:\n  {difference}",
+        hint="choose another name, or start over with fresh=True or --fresh",
+    )

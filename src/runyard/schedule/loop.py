@@ -1,0 +1,519 @@
+"""The one loop: sends chunks to lanes, takes reports in, and acts on what `policy` decides.
+
+agenda ──chunks──▶ backend ──reports──▶ loop ──rows──▶ recorder ──▶ store
+   ▲                                     │
+   └──── retries, what was taken back ◀──┘
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from runyard import clock, faults
+from runyard.attempt.slots import IDLE, Note, Slots
+from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, Report
+from runyard.backends.base import Backend
+from runyard.events import (
+    Event,
+    Notice,
+    Progress,
+    Redactor,
+    TaskCancelled,
+    TaskEmitted,
+    TaskFailed,
+    TaskRetried,
+    WorkerLost,
+)
+from runyard.schedule import policy
+from runyard.schedule.agenda import Agenda, Held
+from runyard.schedule.recorder import Recorder, Wishes, cancelled_row
+from runyard.spec.batch import decode_listed
+from runyard.spec.codec import decode
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import FAILED
+from runyard.spec.task import Options
+from runyard.store.rows import AttemptRow, Claim
+
+TICK = 0.05
+PROGRESS_SECONDS = 0.1
+DEADLINE = "Deadline"
+"""Why a lane was ended whose task goes back to the queue."""
+
+DRY_SECONDS = 0.2
+BACKLOG_LIMIT = 200_000
+"""Rows that may wait for the disk before no more work is sent."""
+
+
+class End(enum.Enum):
+    """Why a run ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"  # somebody asked; resumable
+    INTERRUPTED = "interrupted"  # a signal; resumable
+    DEADLINE = "deadline"  # resumable
+    FAIL_FAST = "fail-fast"  # resumable
+    CANCELLED = "cancelled"
+
+
+class Flight:
+    """A chunk on its way through a lane."""
+
+    __slots__ = ("chunk", "done", "held", "kept", "lane")
+
+    def __init__(self, chunk: Chunk, held: Held, lane: int) -> None:
+        self.chunk = chunk
+        self.held = held
+        self.lane = lane
+        self.done = 0
+        self.kept = chunk.size  # tasks from here on were taken back
+
+    def rest(self, start: int) -> list[Item]:
+        """What is left of it from a position on."""
+        content = self.held.claim.tasks
+        items = (self.chunk.item(at) for at in range(start, self.kept))
+        return [item._replace(content=content.get(item.task)) for item in items]
+
+
+class Loop:
+    """Runs one batch on one backend until it ends."""
+
+    def __init__(
+        self,
+        *,
+        batch: int,
+        name: str,
+        seed: int,
+        options: Options,
+        backend: Backend,
+        slots: Slots,
+        recorder: Recorder,
+        publish: Callable[[Event], None],
+        history: dict[int, tuple[int, int]],
+    ) -> None:
+        self._batch = batch
+        self._name = name
+        self._seed = seed
+        self._options = options
+        self._backend = backend
+        self._slots = slots
+        self._recorder = recorder
+        self._publish = publish
+        self._history = history  # task: own errors, worker deaths so far
+        self._marked = sorted(history)
+        self._agenda = Agenda()
+        self._flights: dict[int, Flight] = {}
+        self._lanes: list[deque[Flight]] = [deque() for _ in range(backend.lanes)]
+        self._slack = set(range(backend.lanes))  # lanes that have room
+        self._ids = count(1)
+        self._mean = policy.Mean()
+        self._pace = policy.Pace()
+        self._redactor = Redactor()
+        self._asked = False  # a claim is on its way
+        self._dry_until = 0.0  # nothing to claim; look again then
+        self._held: dict[int, Held] = {}
+        self._limits: dict[int, float] = {}  # listed tasks with a limit of their own
+        self._ending: End | None = None
+        self._began = clock.monotonic()
+        self._shown = 0.0
+        self._ticked = 0.0
+        self._cancelling: set[int] = set()
+        self._full = False
+
+    def stop(self, end: End = End.STOPPED) -> None:
+        """Finish what is running, start nothing more. Callable from a signal handler."""
+        if self._ending is None:
+            self._ending = end
+        self._backend.wake()
+
+    def run(self) -> End:
+        """Until every task has its outcome, or something ends the run."""
+        drained = False
+        while True:
+            self._take_claims()
+            self._see_wishes()
+            if self._recorder.error is not None:
+                raise self._recorder.error
+            if self._ending is not None and not drained:
+                self._drain()
+                drained = True
+            if self._is_over():
+                return self._ending or End.FINISHED
+            if self._ending is None:
+                self._agenda.wake_due(clock.monotonic())
+                self._dispatch()
+            for news in self._backend.poll(self._patience()):
+                if isinstance(news, Report):
+                    self._take_report(news)
+                else:
+                    self._take_loss(news)
+            self._tick()
+
+    def leave(self) -> list[Claim]:
+        """Claims that still hold tasks, to be given back."""
+        return [held.claim for held in self._held.values() if held.left > 0]
+
+    def _is_over(self) -> bool:
+        if self._flights:
+            return False
+        if self._ending is not None:
+            return self._recorder.backlog == 0 and not self._asked
+        return self._recorder.counts.pending == 0
+
+    def _patience(self) -> float:
+        due = self._agenda.next_due()
+        return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))
+
+    # Work in
+
+    def _take_claims(self) -> None:
+        claims = self._recorder.claims
+        while claims:
+            claim = claims.popleft()
+            self._asked = False
+            if claim is None:
+                self._dry_until = clock.monotonic() + DRY_SECONDS
+                continue
+            held = Held(claim)
+            if held.left == 0:
+                self._recorder.rows(held, [])
+                continue
+            self._held[id(held)] = held
+            self._enter(held)
+        if self._wants_more() and not self._asked:
+            pending = self._recorder.counts.pending
+            self._asked = True
+            self._recorder.want(
+                policy.claim_size(self._mean.value, self._backend.lanes, 1, pending)
+            )
+
+    def _wants_more(self) -> bool:
+        if self._ending is not None or clock.monotonic() < self._dry_until:
+            return False
+        low_water = policy.claim_size(self._mean.value, self._backend.lanes, 1, 1 << 60) // 2
+        return self._agenda.ready < low_water and self._recorder.counts.pending > 0
+
+    def _enter(self, held: Held) -> None:
+        """Put a claim's tasks on the agenda, with what is known of their earlier attempts."""
+        for task, content in held.claim.tasks.items():
+            listed = decode_listed(content)
+            if listed.timeout is not None:
+                self._limits[task] = listed.timeout
+            attempt = self._history.get(task, (0, 0))[0]
+            self._agenda.add_item(held, Item(task, attempt, content), listed.priority)
+        for low, high in held.claim.ranges:
+            start = low
+            for task in self._marked[
+                bisect_left(self._marked, low) : bisect_left(self._marked, high)
+            ]:
+                self._agenda.add_range(held, start, task)
+                item = Item(task, self._history[task][0], None)
+                self._agenda.add_item(held, item, self._options.priority)
+                start = task + 1
+            self._agenda.add_range(held, start, high)
+
+    def _dispatch(self) -> None:
+        """Fill lanes that have room, one chunk each in turn."""
+        if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.full_since is not None:
+            return
+        mean, backend = self._mean, self._backend
+        depth = policy.lane_depth(mean.value, backend.depth)
+        for level in range(depth):
+            for number in sorted(n for n in self._slack if len(self._lanes[n]) <= level):
+                if not self._agenda.ready:
+                    return
+                if backend.takes(number):
+                    ready = self._agenda.ready
+                    size = policy.chunk_size(mean.value, mean.count, ready, backend.lanes, depth)
+                    self._send(number, size)
+
+    def _send(self, lane: int, size: int) -> None:
+        piece = self._agenda.take(size)
+        if piece is None:
+            return
+        chunk = Chunk(next(self._ids), piece.low, piece.high, piece.items)
+        flight = Flight(chunk, piece.held, lane)
+        self._flights[chunk.id] = flight
+        self._lanes[lane].append(flight)
+        if len(self._lanes[lane]) >= self._backend.depth:
+            self._slack.discard(lane)
+        self._backend.send(lane, chunk)
+
+    # Work out
+
+    def _take_report(self, report: Report) -> None:
+        faults.point("result")
+        flight = self._flights.get(report.chunk)
+        if flight is None:
+            return
+        self._dry_until = 0.0
+        rows, failures = report.rows, report.failures
+        if report.done > flight.kept:
+            mine = {item.task for item in flight.rest(0)}
+            rows = [row for row in rows if row[0] in mine]
+            failures = [failure for failure in failures if failure.row.task in mine]
+        for emission in report.emitted:
+            self._emitted(emission)
+        if rows:
+            self._recorder.rows(flight.held, rows)
+        for failure in failures:
+            self._take_failure(flight.held, failure)
+        self._mean.update(report.seconds, report.done - flight.done)
+        flight.done = report.done
+        if report.finished:
+            self._land(flight)
+            self._put_back(flight, flight.done)
+
+    def _land(self, flight: Flight) -> None:
+        del self._flights[flight.chunk.id]
+        self._lanes[flight.lane].remove(flight)
+        self._slack.add(flight.lane)
+
+    def _put_back(self, flight: Flight, start: int) -> None:
+        items = flight.rest(start)
+        if items:
+            self._agenda.add_back(flight.held, items, self._options.priority)
+        flight.kept = min(flight.kept, max(start, flight.done))
+
+    def _take_failure(self, held: Held, failure: Failure) -> None:
+        row, info = failure.row, ErrorInfo.decode(failure.row.error or b"")
+        clean = ErrorInfo(*(self._redactor.redact_text(part) for part in info))
+        if clean != info:
+            row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
+        if row.task in self._cancelling:
+            self._cancelled(held, row.task)
+            return
+        retries = self._retries(held, row.task)
+        if policy.wants_retry(self._options, retries, row.attempt, failure.classes):
+            delay = policy.retry_delay(self._options, self._seed, row.task, row.attempt)
+            self._note_attempt(row, crash=False)
+            self._publish(
+                TaskRetried(
+                    batch=self._name, task=row.task, attempt=row.attempt, error=clean.kind,
+                    message=clean.message, delay=delay,
+                )
+            )  # fmt: skip
+            item = Item(row.task, row.attempt + 1, held.claim.tasks.get(row.task))
+            due = clock.monotonic() + delay
+            self._agenda.add_later(due, held, item, self._options.priority)
+            return
+        self._recorder.rows(held, [row])
+        self._history.pop(row.task, None)
+        self._publish(
+            TaskFailed(
+                batch=self._name, task=row.task, attempt=row.attempt, error=clean.kind,
+                message=clean.message, where=clean.where,
+            )
+        )  # fmt: skip
+        if self._options.fail_fast:
+            self.stop(End.FAIL_FAST)
+
+    def _retries(self, held: Held, task: int) -> int:
+        content = held.claim.tasks.get(task)
+        own = None if content is None else decode_listed(content).retries
+        return self._options.retries if own is None else own
+
+    def _note_attempt(self, row: OutcomeRow, *, crash: bool) -> None:
+        errors, crashes = self._history.get(row.task, (0, 0))
+        now = (errors, crashes + 1) if crash else (errors + 1, crashes)
+        self._history[row.task] = now
+        self._recorder.attempt(
+            AttemptRow(
+                self._batch, row.task, sum(now), int(crash), row.error or b"", row.started,
+                row.seconds,
+            )
+        )  # fmt: skip
+
+    def _take_loss(self, loss: Loss) -> None:
+        """A lane is gone: charge the task it was running, put its neighbours back."""
+        running: Flight | None = None
+        for flight in list(self._lanes[loss.lane]):
+            position = self._position(flight, loss.task)
+            self._land(flight)
+            if position is None:
+                self._put_back(flight, flight.done)
+                continue
+            running = flight
+            self._agenda.add_back(
+                flight.held,
+                [i for i in flight.rest(flight.done) if i.task != loss.task],
+                self._options.priority,
+            )
+        task = loss.task if running is not None else None
+        if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
+            self._publish(
+                WorkerLost(batch=self._name, worker=loss.lane, reason=loss.reason, task=task)
+            )
+        if running is not None:
+            self._charge(running.held, loss)
+
+    @staticmethod
+    def _position(flight: Flight, task: int | None) -> int | None:
+        """Where a task that has not ended stands in a chunk."""
+        tasks = flight.chunk.tasks()
+        if task is None or task not in tasks:
+            return None
+        position = tasks.index(task)
+        return position if flight.done <= position < flight.kept else None
+
+    def _charge(self, held: Held, loss: Loss) -> None:
+        assert loss.task is not None
+        if loss.error == DEADLINE:
+            item = Item(loss.task, loss.attempt, held.claim.tasks.get(loss.task))
+            self._agenda.add_back(held, [item], self._options.priority)
+            return
+        if loss.error == "TaskCancelled":
+            self._cancelled(held, loss.task)
+            return
+        info = ErrorInfo(loss.error, loss.reason, "", "")
+        row = OutcomeRow.sealed(
+            self._batch, loss.task, FAILED, loss.attempt, None, info.encode(), loss.started,
+            loss.seconds, loss.lane,
+        )  # fmt: skip
+        if loss.error != "WorkerDied":
+            self._take_failure(held, Failure(row, [loss.error, "TaskError", "RunyardError"]))
+            return
+        crashes = self._history.get(loss.task, (0, 0))[1] + 1
+        if policy.survives_crash(self._options, crashes):
+            self._note_attempt(row, crash=True)
+            item = Item(loss.task, loss.attempt, held.claim.tasks.get(loss.task))
+            self._agenda.add_item(held, item, self._options.priority)
+            return
+        reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
+        info = ErrorInfo("WorkerDied", reason, "", "")
+        final = OutcomeRow.sealed(self._batch, *row[:4], info.encode(), *row[5:8])
+        self._take_failure(held, Failure(final, ["WorkerDied"]))
+
+    def _emitted(self, emission: Emission) -> None:
+        self._publish(
+            TaskEmitted(
+                batch=self._name, task=emission.task, attempt=emission.attempt, at=emission.at,
+                kind=emission.kind, data=decode(emission.data),
+            )
+        )  # fmt: skip
+
+    # Watch
+
+    def _tick(self) -> None:
+        now = clock.monotonic()
+        if now - self._ticked < TICK / 2:
+            return
+        self._ticked = now
+        deadline = self._options.deadline
+        if deadline is not None and now - self._began > deadline and self._ending is None:
+            self._ending = End.DEADLINE
+        self._watch_lanes()
+        self._recorder.running = sum(1 for lane in self._lanes if lane)
+        if now - self._shown > PROGRESS_SECONDS:
+            self._shown = now
+            progress = self.progress()
+            self._recorder.rate = progress.rate
+            self._publish(progress)
+
+    def _watch_lanes(self) -> None:
+        limited = self._options.timeout or self._options.memory or self._limits
+        free = 0 if self._agenda.ready else sum(1 for lane in self._lanes if not lane)
+        if not limited and not free:
+            return
+        for number, lane in enumerate(self._lanes):
+            if not lane:
+                continue
+            note = self._slots.read(number)
+            if note.task == IDLE:
+                continue
+            self._enforce(number, note)
+            waiting = sum(f.kept - f.done for f in lane) - 1
+            if policy.is_stalled(note.seconds, waiting, free):
+                self._take_back(number, note)
+
+    def _enforce(self, lane: int, note: Note) -> None:
+        limit = self._limits.get(note.task, self._options.timeout)
+        if limit is not None and note.seconds > limit:
+            reason = f"ran longer than its limit of {limit:g} s"
+            self._backend.end(lane, note, "TaskTimeout", reason)
+            return
+        most = self._options.memory
+        if most is not None:
+            used = self._backend.memory(lane)
+            if used is not None and used > most:
+                reason = f"used {used:,} bytes, its limit is {most:,}"
+                self._backend.end(lane, note, "TaskOutOfMemory", reason)
+
+    def _take_back(self, lane: int, note: Note) -> None:
+        """Put what the lane has not started back on the agenda.
+
+        Should it start one of them this very moment, that task runs twice and counts once.
+        """
+        flights = self._lanes[lane]
+        self._slots.stop(lane, flights[-1].chunk.id)
+        now = self._slots.read(lane)
+        for flight in flights:
+            position = self._position(flight, now.task)
+            self._put_back(flight, flight.done if position is None else position + 1)
+
+    # Ends
+
+    def _drain(self) -> None:
+        """Start nothing more; for an end that can't wait, end what runs."""
+        for number, lane in enumerate(self._lanes):
+            if lane:
+                self._slots.stop(number, lane[-1].chunk.id)
+        if self._ending in (End.DEADLINE, End.CANCELLED):
+            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
+            for number in range(len(self._lanes)):
+                note = self._slots.read(number)
+                if note.task != IDLE:
+                    self._backend.end(number, note, error, "the batch was ended")
+        if self._ending is End.CANCELLED:
+            self._recorder.cancel_rest()
+
+    def _see_wishes(self) -> None:
+        while self._recorder.wishes:
+            wishes: Wishes = self._recorder.wishes.popleft()
+            if wishes.control == "cancel":
+                self.stop(End.CANCELLED)
+            elif wishes.control == "stop" or wishes.stop:
+                self.stop(End.STOPPED)
+            fresh = set(wishes.cancel) - self._cancelling
+            if fresh:
+                self._cancel_tasks(fresh)
+        full, self._full = self._full, self._recorder.full_since is not None
+        if self._full and not full:
+            text = "the disk is full: nothing more is started until there is room"
+            self._publish(Notice(batch=self._name, text=text, level="warning"))
+
+    def _cancel_tasks(self, tasks: set[int]) -> None:
+        self._cancelling |= tasks
+        for number, lane in enumerate(self._lanes):
+            note = self._slots.read(number)
+            if note.task in tasks:
+                self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
+            elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
+                self._take_back(number, note)
+        for held, item in self._agenda.remove(tasks):
+            self._cancelled(held, item.task)
+
+    def _cancelled(self, held: Held, task: int) -> None:
+        self._recorder.rows(held, [cancelled_row(self._batch, task)])
+        self._publish(TaskCancelled(batch=self._name, task=task))
+
+    def progress(self) -> Progress:
+        """Where the batch stands."""
+        counts, now = self._recorder.counts, clock.monotonic()
+        self._pace.update(now, counts.done)
+        return Progress(
+            batch=self._name,
+            total=counts.total,
+            completed=counts.completed,
+            failed=counts.failed,
+            cancelled=counts.cancelled,
+            running=sum(1 for lane in self._lanes if lane),
+            retrying=self._agenda.waiting,
+            workers=self._backend.lanes,
+            rate=self._pace.rate,
+            eta=self._pace.eta(counts.pending),
+            elapsed=now - self._began,
+        )

@@ -1,0 +1,301 @@
+"""The one writer: a thread that makes what came in durable, in groups, and fetches what is next.
+
+    loop ── rows, failed attempts, finished claims, wishes ──▶ recorder ── one transaction ──▶ store
+    loop ◀── claims, counts, requests ────────────────────────────┘          then the audit log
+
+Everything the store has to do while a batch runs happens here, so the loop never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from runyard import clock, faults
+from runyard.errors import ClaimLost, StoreError, StoreFull
+from runyard.events import AuditLog, Event, to_record
+from runyard.schedule.agenda import Held
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import CANCELLED, COMPLETED
+from runyard.store.base import Store, Transaction
+from runyard.store.rows import AttemptRow, BatchRow, Claim
+
+COMMIT_SECONDS = 0.03
+"""The least time between two commits: what comes in meanwhile is written together."""
+
+LOOK_SECONDS = 0.2
+"""How often somebody else's wishes (stop, cancel) are looked for."""
+
+FULL_PATIENCE = 5.0
+"""How long a full disk is waited for before the run stops."""
+
+
+class Entry(NamedTuple):
+    """Outcomes of one claim."""
+
+    held: Held
+    rows: Sequence[OutcomeRow]
+    last: bool  # the claim has none left
+
+
+class Wishes(NamedTuple):
+    """What others ask of this engine."""
+
+    control: str | None
+    stop: bool
+    cancel: list[int]
+
+
+class Recorder:
+    """Writes in a thread of its own; see the module's picture."""
+
+    def __init__(
+        self,
+        store: Store,
+        batch: BatchRow,
+        engine: int,
+        audit: AuditLog,
+        task_audit: Callable[[int], AuditLog] | None,
+        wake: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._batch = batch.id
+        self._listed = batch.plan is None
+        self._engine = engine
+        self._audit = audit
+        self._task_audit = task_audit
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._work = threading.Event()
+        self._entries: list[Entry] = []
+        self._attempts: list[AttemptRow] = []
+        self._events: list[Event] = []
+        self._wanted = 0
+        self._cancel_rest = False
+        self._closing = False
+        self._looked = 0.0
+        self.running = 0  # the loop keeps this up to date; shown by `status`
+        self.rate = 0.0
+        self.counts = batch  # as of the last commit
+        self.backlog = 0  # rows that wait to be written
+        self.claims: deque[Claim | None] = deque()  # None: there was nothing to claim
+        self.wishes: deque[Wishes] = deque()
+        self.error: StoreError | None = None
+        self.full_since: float | None = None
+        self._thread = threading.Thread(target=self._turn, name="runyard-recorder", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
+        """Outcomes that belong to a claim."""
+        held.left -= len(rows)
+        with self._lock:
+            self._entries.append(Entry(held, rows, held.left <= 0))
+            self.backlog += len(rows)
+        self._work.set()
+
+    def attempt(self, row: AttemptRow) -> None:
+        """An attempt that did not end its task."""
+        with self._lock:
+            self._attempts.append(row)
+        self._work.set()
+
+    def event(self, event: Event) -> None:
+        """Something for the audit log."""
+        with self._lock:
+            self._events.append(event)
+        self._work.set()
+
+    def want(self, tasks: int) -> None:
+        """Ask for so many tasks; the answer comes in `claims`."""
+        with self._lock:
+            self._wanted = tasks
+        self._work.set()
+
+    def cancel_rest(self) -> None:
+        """Record every task without an outcome as cancelled."""
+        with self._lock:
+            self._cancel_rest = True
+        self._work.set()
+
+    def close(self) -> None:
+        """Write what is left, and stop."""
+        self._closing = True
+        self._work.set()
+        self._thread.join()
+
+    def _turn(self) -> None:
+        committed = 0.0
+        while True:
+            self._work.wait(LOOK_SECONDS)
+            if not self._closing:
+                pause = committed + COMMIT_SECONDS - time.monotonic()
+                if pause > 0 and not self._is_urgent():
+                    time.sleep(pause)
+            closing = self._closing
+            self._work.clear()
+            try:
+                if self._commit():
+                    committed = time.monotonic()
+            except StoreFull as error:
+                if self._gave_up(error):
+                    return
+                continue
+            except StoreError as error:
+                self.error = error
+                self._wake()
+                return
+            if closing:
+                return
+
+    def _is_urgent(self) -> bool:
+        return self._wanted > 0 and not self._entries
+
+    def _gave_up(self, error: StoreFull) -> bool:
+        """Whether a full disk has been waited for long enough."""
+        now = time.monotonic()
+        if self.full_since is None:
+            self.full_since = now
+            self._wake()
+        if self._closing or now - self.full_since > FULL_PATIENCE:
+            self.error = error
+            self._wake()
+            return True
+        time.sleep(0.2)
+        self._work.set()
+        return False
+
+    def _commit(self) -> bool:
+        """Write everything that waits, in one transaction; put it back if that fails."""
+        with self._lock:
+            entries, self._entries = self._entries, []
+            attempts, self._attempts = self._attempts, []
+            events, self._events = self._events, []
+            wanted, self._wanted = self._wanted, 0
+            cancel_rest, self._cancel_rest = self._cancel_rest, False
+        look = time.monotonic() - self._looked > LOOK_SECONDS
+        if not (entries or attempts or events or wanted or cancel_rest or look):
+            return False
+        try:
+            if entries or attempts or wanted or cancel_rest or look:
+                claim, wishes = self._transact(entries, attempts, wanted, cancel_rest)
+            else:
+                claim, wishes = None, None
+            written = [record for event in events if (record := to_record(event))]
+            if written:
+                self._audit.append(written)
+                self._append_per_task(events)
+        except BaseException:
+            with self._lock:
+                self._entries[:0] = entries
+                self._attempts[:0] = attempts
+                self._events[:0] = events
+                self._wanted = max(self._wanted, wanted)
+                self._cancel_rest |= cancel_rest
+            raise
+        self.full_since = None
+        self.backlog -= sum(len(entry.rows) for entry in entries)
+        if wanted:
+            self.claims.append(claim)
+        if wishes is not None:
+            self.wishes.append(wishes)
+        if wanted or wishes is not None or entries:
+            self._wake()
+        return bool(entries)
+
+    def _transact(
+        self, entries: list[Entry], attempts: list[AttemptRow], wanted: int, cancel_rest: bool
+    ) -> tuple[Claim | None, Wishes | None]:
+        claim, extra = None, []
+        with self._store.transaction() as tx:
+            for entry in entries:
+                self._write(tx, entry)
+            if attempts:
+                tx.add_attempts(attempts)
+            if self._listed:
+                for entry in entries:
+                    for row in entry.rows:
+                        extra += self._settle(tx, row[0], row[1])
+            if cancel_rest:
+                extra += self._cancel_pending(tx)
+            if extra:
+                tx.record(self._batch, extra, listed=self._listed)
+            if wanted:
+                claim = tx.claim(self._batch, self._engine, wanted, listed=self._listed)
+            wishes = self._look(tx)
+            counts = tx.batch_by_id(self._batch)
+        faults.point("committed")
+        if counts is None:
+            raise StoreError("the batch was removed from the store while it ran")
+        self.counts = counts
+        return claim, wishes
+
+    def _write(self, tx: Transaction, entry: Entry) -> None:
+        if not tx.holds(entry.held.claim):
+            raise ClaimLost(
+                f"another engine took over tasks of batch number {self._batch}",
+                hint="this process was paused for too long; what it brought late is left out",
+            )
+        tx.record(self._batch, entry.rows, listed=self._listed)
+        if entry.last and not self._listed:
+            tx.release(entry.held.claim, finished=True)
+
+    def _settle(self, tx: Transaction, task: int, status: int) -> list[OutcomeRow]:
+        """Tell a listed task's followers: one less to wait for, or cancelled with it."""
+        if status == COMPLETED:
+            tx.settle_followers(self._batch, task)
+            return []
+        cancelled, reached = [], [task]
+        seen: set[int] = set()
+        while reached:
+            before = reached.pop()
+            for number in tx.followers(self._batch, before):
+                if number not in seen:
+                    seen.add(number)
+                    reached.append(number)
+                    reason = f"task {before}, which it comes after, did not complete"
+                    row = cancelled_row(self._batch, number, "DependencyFailed", reason)
+                    cancelled.append(row)
+        return cancelled
+
+    def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
+        return [
+            cancelled_row(self._batch, number)
+            for low, high in tx.pending(self._batch, listed=self._listed)
+            for number in range(low, high)
+        ]
+
+    def _look(self, tx: Transaction) -> Wishes | None:
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        tx.update_engine(self._engine, running=self.running, rate=self.rate)
+        batch = tx.batch_by_id(self._batch)
+        stop = any(row.stop for row in tx.engines() if row.id == self._engine)
+        return Wishes(batch.control if batch else None, stop, tx.cancel_requests(self._batch))
+
+    def _append_per_task(self, events: list[Event]) -> None:
+        if self._task_audit is None:
+            return
+        with ExitStack() as stack:
+            logs: dict[int, AuditLog] = {}
+            for event in events:
+                task = getattr(event, "task", None)
+                if task is not None:
+                    if task not in logs:
+                        logs[task] = stack.enter_context(self._task_audit(task))
+                    logs[task].append([to_record(event)])
+
+
+def cancelled_row(
+    batch: int, task: int, kind: str = "TaskCancelled", reason: str = "somebody cancelled it"
+) -> OutcomeRow:
+    """The outcome of a task that never ran, or was ended on request."""
+    info = ErrorInfo(kind, reason, "", "")
+    return OutcomeRow.sealed(batch, task, CANCELLED, 0, None, info.encode(), clock.now(), 0.0, 0)

@@ -1,0 +1,22 @@
+"""Where attempts do their work: a folder of their own, apart from everybody else's."""
+
+from __future__ import annotations
+
+from runyard.spaces.folders import Keep, OldFolder, Workspaces, old, prune_empty, task_folder
+from runyard.spaces.trees import copy_tree, inside, remove_tree, usage
+
+__all__ = [  # noqa: RUF022 - grouped by what they are for
+    # Workspaces
+    "Workspaces",
+    "Keep",
+    "task_folder",
+    # Paths and folders
+    "inside",
+    "copy_tree",
+    "remove_tree",
+    "usage",
+    # Cleaning up
+    "old",
+    "OldFolder",
+    "prune_empty",
+]

@@ -1,0 +1,187 @@
+"""Folders as a whole: copy, measure, remove; and paths that stay inside one."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runyard.errors import BadName, EngineError, StoreFull, UsageError
+
+_FICLONE = 0x40049409  # Linux: share the blocks until one side writes
+_LONGEST_PART = 255
+_TRIES = 5
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def inside(root: Path, *parts: str) -> Path:
+    """Join the parts to `root` and return the path, which lies below it even through symlinks.
+
+    BadName for anything else: `..`, an absolute or empty part, NUL, a symlink that leads out.
+    """
+    for part in parts:
+        problem = _problem(part)
+        if problem:
+            raise BadName(f"{part[:100]!a} can't be a path inside {root}: {problem}.")
+    path = root.joinpath(*parts)
+    try:
+        leads_out = not _resolved(path).is_relative_to(_resolved(root))
+    except (OSError, ValueError) as error:
+        raise BadName(f"{str(path)[:200]!a} can't be used as a path: {error}.") from error
+    if leads_out:
+        raise BadName(f"{str(path)[:200]!a} leads out of {root} through a symlink.")
+    return path
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy the contents of `source` into the folder `target`, sharing blocks where possible.
+
+    Nothing in the copy leads back: no hard links, and a symlink that points out of `source` (or
+    anywhere by an absolute path) is refused, as are devices, sockets and pipes.
+    """
+    with clear_errors(f"copy {source} to {target}"):
+        _copy_folder(source, target, _resolved(source))
+
+
+@contextmanager
+def clear_errors(what: str) -> Iterator[None]:
+    """Say in Runyard's words that the system refused to do `what`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise StoreFull(f"No room left on the disk to {what}.") from error
+        raise EngineError(f"Can't {what}: {error}.") from error
+
+
+def measure(path: Path) -> tuple[int, float]:
+    """Return the bytes in a folder and the time of the latest change anywhere in it."""
+    size, touched = 0, 0.0
+    for each in _statistics(path):
+        touched = max(touched, each.st_mtime)
+        if not stat.S_ISDIR(each.st_mode):
+            size += each.st_size
+    return size, touched
+
+
+def usage(path: Path) -> int:
+    """Return how many bytes the files in a folder have, symlinks not followed."""
+    return measure(path)[0]
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with everything in it, read-only parts too, or a file, or nothing.
+
+    Symlinks are removed, not followed.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(path)
+            return
+        except FileNotFoundError:
+            continue  # somebody else removes it too
+        except RecursionError:
+            subprocess.run(["rm", "-rf", "--", path], check=False, stderr=subprocess.DEVNULL)
+        except OSError as error:  # read-only, or a process that is still ending writes into it
+            if not tries_left:
+                raise EngineError(f"{path} can't be removed: {error}.") from error
+            _open_up(path)
+
+
+def _problem(part: str) -> str | None:
+    if "\0" in part:
+        return "it contains NUL"
+    pieces = part.split("/")
+    if part.startswith("/"):
+        return "it is absolute"
+    if ".." in pieces:
+        return "it contains '..'"
+    if all(piece in ("", ".") for piece in pieces):
+        return "it names nothing"
+    if any(len(os.fsencode(piece)) > _LONGEST_PART for piece in pieces):
+        return f"a name in it is longer than {_LONGEST_PART} bytes"
+    return None
+
+
+def _resolved(path: Path) -> Path:
+    # `Path.resolve` raises for symlinks that go round in Python before 3.13; they lead nowhere.
+    return Path(os.path.realpath(path))
+
+
+def _copy_folder(source: Path, target: Path, root: Path) -> None:
+    with os.scandir(source) as entries:
+        for entry in entries:
+            origin, copy = Path(entry.path), target / entry.name
+            if entry.is_symlink():
+                copy.symlink_to(_checked_link(origin, root))
+            elif entry.is_dir():
+                copy.mkdir()
+                _copy_folder(origin, copy, root)
+                copy.chmod(stat.S_IMODE(entry.stat().st_mode) | stat.S_IRWXU)
+            elif entry.is_file():
+                _copy_file(origin, copy)
+            else:
+                raise UsageError(f"{origin} is a device, socket or pipe and can't be copied.")
+
+
+def _checked_link(link: Path, root: Path) -> Path:
+    points_to = link.readlink()
+    if points_to.is_absolute():
+        raise BadName(f"The symlink {link} is absolute.", hint="Make it relative.")
+    end = _resolved(link)
+    if not end.is_relative_to(root):
+        raise BadName(f"The symlink {link} points out of {root}, to {end}.")
+    return points_to
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with source.open("rb") as origin, target.open("xb") as copy:
+        try:
+            fcntl.ioctl(copy.fileno(), _FICLONE, origin.fileno())
+        except OSError:
+            shutil.copyfileobj(origin, copy, 1 << 20)
+    shutil.copystat(source, target)
+
+
+def _statistics(path: Path) -> Iterator[os.stat_result]:
+    """Yield the lstat of a folder and of all in it, except for what vanishes meanwhile."""
+    folders = [str(path)]
+    while folders:
+        folder = folders.pop()
+        with suppress(OSError):
+            yield os.lstat(folder)
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+                continue
+            with suppress(OSError):
+                yield entry.stat(follow_symlinks=False)
+
+
+def _open_up(path: Path) -> None:
+    """Give the owner every right on a folder and on the folders in it."""
+    if path.is_symlink():
+        return
+    folders = [str(path)]
+    while folders:
+        folder = folders.pop()
+        with suppress(OSError):
+            os.chmod(folder, stat.S_IRWXU)  # noqa: PTH101 - paths are strings here, for speed
+        folders += [e.path for e in _entries(folder) if e.is_dir(follow_symlinks=False)]
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -1,0 +1,1 @@
+"""What to run: pure data, no I/O."""

@@ -1,0 +1,335 @@
+"""A batch: a named set of tasks with one root seed. Frozen data, no I/O.
+
+Two kinds: *described* (one function over a product of axes, see `plan`) and *listed* (tasks of
+their own, with names, priorities and dependencies).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from runyard.errors import BadSpec
+from runyard.spec import units
+from runyard.spec.codec import CODECS, encode
+from runyard.spec.names import safe_name, slug
+from runyard.spec.plan import Axis, Plan, distinct
+from runyard.spec.seeds import check_root, key_of
+from runyard.spec.status import Priority
+from runyard.spec.task import (
+    Options,
+    Target,
+    Task,
+    check_parameters,
+    defaults_of,
+    fingerprint,
+)
+
+Call = Callable[..., Any] | Target | str
+
+
+class ListedTask(msgspec.Struct, frozen=True):
+    """One task of a listed batch, settled: what a row of its own holds."""
+
+    target: Target
+    params: dict[str, Any]
+    name: str | None
+    after: tuple[int, ...]  # numbers of the tasks that must complete first
+    priority: int
+    timeout: float | None
+    retries: int | None
+
+    def seed_key(self) -> tuple[bytes, int]:
+        """What the task's seed comes from."""
+        return key_of([self.name, self.params] if self.name else self.params), 0
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A named set of tasks with one root seed; made by `grid`, `batch`, `tasks` or a file."""
+
+    target: Target | None  # None: a listed batch
+    plan: Plan | None  # None: a listed batch
+    listed: tuple[ListedTask, ...] = ()
+    name: str | None = None  # None: made from the batch itself
+    seed: int | None = None  # None: chosen when it first runs
+    codec: str = "msgpack"
+    options: Options = Options()
+    functions: dict[str, Callable[..., Any]] = {}  # those that travel by value, by target ref
+
+    @property
+    def total(self) -> int:
+        """How many tasks it has."""
+        return self.plan.total if self.plan else len(self.listed)
+
+    @property
+    def record_name(self) -> str:
+        """The name it is recorded under: given, or made from what it is."""
+        if self.name:
+            return self.name
+        content = encode([self.identity(), self.seed, sorted(self.code().items())])
+        label = self.target.label if self.target else "tasks"
+        return f"{slug(label)[:40]}-{hashlib.sha256(content).hexdigest()[:8]}"
+
+    def code(self) -> dict[str, str]:
+        """A hash of the code of each function that travels by value."""
+        return {ref: fingerprint(function) for ref, function in self.functions.items()}
+
+    def identity(self) -> dict[str, Any]:
+        """What makes this batch this batch: everything that outcomes depend on but the seed."""
+        return {
+            "target": None if self.target is None else [self.target.kind, self.target.ref],
+            "plan": self.plan.to_data() if self.plan else None,
+            "listed": [encode_listed(t) for t in self.listed],
+            "codec": self.codec,
+        }
+
+    def with_options(self, **changes: Any) -> Batch:
+        """A copy with other run options."""
+        return msgspec.structs.replace(self, options=self.options.with_(**changes))
+
+
+def grid(
+    fn: Call,
+    *,
+    params: Mapping[str, Any] | None = None,
+    replicates: int = 1,
+    seed: int | None = None,
+    name: str | None = None,
+    common_random_numbers: bool = False,
+    codec: str = "msgpack",
+    **lists: Iterable[Any],
+) -> Batch:
+    """Every combination of the listed values, `replicates` times each.
+
+    `grid(walk, dimension=[1, 2, 3], steps=[100, 1000], replicates=50, seed=7)` is 300 tasks.
+    Values that stay the same go into `params`.
+    """
+    axes = []
+    for key, values in lists.items():
+        axes.append(Axis(key, "param", _axis_values(key, values)))
+    return _described(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
+
+
+def batch(
+    fn: Call,
+    variants: Sequence[Mapping[str, Any]] | None = None,
+    cases: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    params: Mapping[str, Any] | None = None,
+    replicates: int = 1,
+    seed: int | None = None,
+    name: str | None = None,
+    common_random_numbers: bool = False,
+    codec: str = "msgpack",
+) -> Batch:
+    """Every variant on every case, `replicates` times each.
+
+    Variants and cases are dicts of parameters. With `common_random_numbers`, replicate r of a case
+    sees the same random stream under every variant, so variants compare in pairs.
+    """
+    axes = []
+    for role, values in (("variant", variants), ("case", cases)):
+        if values is not None:
+            settled = tuple(dict(v) for v in values)
+            _check_axis(role, settled)
+            axes.append(Axis(role, cast("Any", role), settled))
+    return _described(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
+
+
+def items(
+    fn: Call,
+    values: Iterable[Any],
+    *,
+    parameter: str,
+    seed: int | None = None,
+    name: str | None = None,
+    codec: str = "msgpack",
+) -> Batch:
+    """One task for each item, in order; equal items count as replicates of one another."""
+    if isinstance(values, range):
+        axis = Axis(parameter, "param", values)
+    else:
+        seen: dict[bytes, int] = {}
+        settled = []
+        for value in values:
+            key = encode(value)
+            again = seen[key] = seen.get(key, -1) + 1
+            settled.append((value, again))
+        axis = Axis(parameter, "item", tuple(settled))
+    return _described(fn, None, [axis], 1, seed, name, False, codec)
+
+
+def tasks(
+    listed: Iterable[Task],
+    *,
+    name: str | None = None,
+    seed: int | None = None,
+    codec: str = "msgpack",
+    **options: Any,
+) -> Batch:
+    """Tasks that differ: each with its own function, name, priority and dependencies (`after`)."""
+    given = list(listed)
+    numbers: dict[str, int] = {}
+    for number, task in enumerate(given):
+        if task.name is not None and numbers.setdefault(task.name, number) != number:
+            raise BadSpec(f"two tasks are named {task.name!r}", hint="give each its own name")
+    settled_options = Options().with_(**options)
+    functions: dict[str, Callable[..., Any]] = {}
+    settled = tuple(_settle(task, numbers, settled_options, functions) for task in given)
+    if not settled:
+        raise BadSpec("the batch has no tasks", hint="list at least one")
+    _refuse_cycles(settled)
+    distinct([[t.name, t.target.ref, t.params] for t in settled], "the list of tasks")
+    return Batch(
+        None, None, settled, _name(name), _seed(seed), _codec(codec), settled_options, functions
+    )
+
+
+def encode_listed(task: ListedTask) -> bytes:
+    """A listed task as stored."""
+    return encode(
+        [
+            [task.target.kind, task.target.ref],
+            task.params,
+            task.name,
+            list(task.after),
+            task.priority,
+            task.timeout,
+            task.retries,
+        ]
+    )
+
+
+def decode_listed(data: bytes) -> ListedTask:
+    """The inverse of `encode_listed`."""
+    from runyard.spec.codec import decode
+
+    target, params, name, after, *rest = decode(data)
+    return ListedTask(Target(*target), params, name, tuple(after), *rest)
+
+
+def _described(
+    fn: Call,
+    params: Mapping[str, Any] | None,
+    axes: list[Axis],
+    replicates: int,
+    seed: int | None,
+    name: str | None,
+    common_random_numbers: bool,
+    codec: str,
+) -> Batch:
+    target, functions, options = _target(fn)
+    fixed = dict(params or {})
+    if type(replicates) is not int or replicates < 1:
+        raise BadSpec(f"replicates is {replicates!r}", hint="use a whole number from 1 up")
+    plan = Plan(fixed, axes, replicates, common_random_numbers=common_random_numbers)
+    names = set(fixed)
+    for axis in axes:
+        for position in range(len(axis.values) if axis.role in ("variant", "case") else 1):
+            brings = set(axis.params(position))
+            if brings & set(fixed):
+                twice = sorted(brings & set(fixed))[0]
+                raise BadSpec(f"{twice!r} is both fixed and varied", hint="drop one of the two")
+            names |= brings
+    encode(fixed)
+    if callable(fn):
+        check_parameters(fn, names)
+    return Batch(target, plan, (), _name(name), _seed(seed), _codec(codec), options, functions)
+
+
+def _target(fn: Call) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
+    if isinstance(fn, Target):
+        return fn, {}, Options()
+    if isinstance(fn, str):
+        return Target.parse(fn), {}, Options()
+    target = Target.of(fn)
+    functions = {target.ref: fn} if target.kind == "value" else {}
+    return target, functions, Options().with_(**defaults_of(fn))
+
+
+def _settle(
+    task: Task,
+    numbers: dict[str, int],
+    options: Options,
+    functions: dict[str, Callable[..., Any]],
+) -> ListedTask:
+    target, by_value, own = _target(task.call)
+    for ref, function in by_value.items():
+        if functions.setdefault(ref, function) is not function:
+            target = Target("value", f"{ref}#{len(functions)}")
+            functions[target.ref] = function
+    if callable(task.call):
+        check_parameters(task.call, task.params)
+    unknown = [name for name in task.after if name not in numbers]
+    if unknown:
+        raise BadSpec(
+            f"task {task.name or target.label!r} comes after {unknown[0]!r}, which is not there",
+            hint=f"named tasks: {', '.join(numbers) or 'none'}",
+        )
+    encode(task.params)
+    brought = defaults_of(task.call if callable(task.call) else None)
+    timeout = brought.get("timeout") if task.timeout is None else units.seconds(task.timeout)
+    retries = brought.get("retries") if task.retries is None else task.retries
+    priority = brought.get("priority", options.priority)
+    if task.priority is not None:
+        priority = int(Priority.parse(task.priority))
+    after = tuple(sorted({numbers[name] for name in task.after}))
+    return ListedTask(target, dict(task.params), task.name, after, priority, timeout, retries)
+
+
+def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
+    waiting = {number: set(task.after) for number, task in enumerate(listed)}
+    ready = [number for number, after in waiting.items() if not after]
+    followers: dict[int, list[int]] = {}
+    for number, after in waiting.items():
+        for before in after:
+            followers.setdefault(before, []).append(number)
+    while ready:
+        done = ready.pop()
+        del waiting[done]
+        for follower in followers.get(done, ()):
+            waiting[follower].discard(done)
+            if not waiting[follower]:
+                ready.append(follower)
+    if waiting:
+        names = " → ".join(repr(listed[n].name or n) for n in waiting)
+        raise BadSpec(f"tasks wait for each other: {names}", hint="break the circle")
+
+
+def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
+    if isinstance(values, range):
+        settled: tuple[Any, ...] | range = values
+    elif hasattr(values, "tolist"):
+        settled = tuple(values.tolist())
+    elif isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise BadSpec(
+            f"{name!r} is {values!r}, not a list of values",
+            hint=f"write {name}=[…], or params={{{name!r}: …}} for a value that stays the same",
+        )
+    else:
+        settled = tuple(values)
+    _check_axis(name, settled)
+    return settled
+
+
+def _check_axis(name: str, values: Sequence[Any]) -> None:
+    if not len(values):
+        raise BadSpec(f"{name!r} has no values", hint="give at least one")
+    distinct(values, name)
+
+
+def _name(name: str | None) -> str | None:
+    return None if name is None else safe_name(name, "batch name")
+
+
+def _seed(seed: int | None) -> int | None:
+    return None if seed is None else check_root(seed)
+
+
+def _codec(codec: str) -> str:
+    if codec not in CODECS:
+        raise BadSpec(f"no codec {codec!r}", hint=f"use one of: {', '.join(CODECS)}")
+    return codec

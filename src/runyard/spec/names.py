@@ -1,0 +1,58 @@
+"""Names that are safe as a folder, a git branch and an argument on a command line."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from runyard.errors import BadName
+
+MAX_LENGTH = 100
+"""The longest name, which leaves a file system's limit of 255 room for suffixes."""
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
+_RESERVED = re.compile(r"(?:\.git|con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?", re.IGNORECASE)
+_ALLOWED = (
+    f"Use 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, '.', '_' or '-', "
+    "starting with a letter, a digit or '_'."
+)
+
+
+def safe_name(text: str, what: str = "name") -> str:
+    """Return `text` if it is safe as a name; raise BadName that says why it is not."""
+    problem = _problem(text)
+    if problem is None:
+        return text
+    shown = ascii(text if len(text) <= 60 else text[:57] + "...")
+    raise BadName(f"{shown} can't be a {what}: {problem}.", hint=_ALLOWED)
+
+
+def slug(text: str) -> str:
+    """Turn any text into a safe name that still reads like it; a safe name stays as it is."""
+    if _problem(text) is None:
+        return text
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", ascii_text)
+    name = re.sub(r"\.{2,}", ".", name).strip("-.")
+    if _RESERVED.fullmatch(name):
+        name = f"_{name}"
+    return name[:MAX_LENGTH].rstrip("-.") or "unnamed"
+
+
+def _problem(text: str) -> str | None:
+    if not text:
+        return "it is empty"
+    if len(text) > MAX_LENGTH:
+        return f"it has {len(text)} characters"
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        return f"it contains {forbidden.group()!a}"
+    if _RESERVED.fullmatch(text):
+        return "it is reserved"
+    if text[0] in "-.":
+        return f"it starts with {text[0]!r}"
+    if ".." in text:
+        return "it contains '..'"
+    if text.endswith("."):
+        return "it ends with '.'"
+    return None

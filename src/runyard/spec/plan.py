@@ -1,0 +1,312 @@
+"""A plan: a million tasks, described rather than listed.
+
+A described batch is a product of axes (parameters, variants, cases) and replicates. When it grows,
+what is new is again a few products, appended as boxes, so a task keeps its number for ever:
+
+    axis b ▲
+     new   │ ┌─────────┬────┐     box 0: what was there
+           │ │  box 1  │    │     box 1: new values of b with the old values of a
+           │ ├─────────┤ 2  │     box 2: new values of a with every value of b
+     old   │ │  box 0  │    │
+           │ └─────────┴────┘
+           └───old──────new──▶ axis a
+
+Inside a box the replicate number turns slowest, so that early outcomes cover every cell evenly.
+A listed batch has a row for each task instead.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, product
+from typing import Any, Literal
+
+import msgspec
+
+from runyard.errors import BadSpec, SpecChanged
+from runyard.spec.codec import encode
+from runyard.spec.seeds import key_of
+
+Role = Literal["param", "variant", "case", "item"]
+
+
+class Axis(msgspec.Struct, frozen=True):
+    """One dimension of a batch."""
+
+    name: str
+    role: Role
+    values: tuple[Any, ...] | range
+
+    def params(self, position: int) -> dict[str, Any]:
+        """What the value at this position contributes to a task's parameters."""
+        value = self.values[position]
+        if self.role == "item":
+            value = value[0]
+        return value if self.role in ("variant", "case") else {self.name: value}
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A product of slices: first the replicates, then each axis."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many tasks it holds."""
+        return math.prod(h - l for l, h in zip(self.low, self.high, strict=True))
+
+    def __contains__(self, place: tuple[int, ...]) -> bool:
+        return all(l <= p < h for l, p, h in zip(self.low, place, self.high, strict=True))
+
+    def place(self, offset: int) -> tuple[int, ...]:
+        """The coordinates of the box's task number `offset`."""
+        found = []
+        for low, high in zip(reversed(self.low), reversed(self.high), strict=True):
+            offset, rest = divmod(offset, high - low)
+            found.append(low + rest)
+        return tuple(reversed(found))
+
+    def offset(self, place: tuple[int, ...]) -> int:
+        """The inverse of `place`."""
+        number = 0
+        for low, at, high in zip(self.low, place, self.high, strict=True):
+            number = number * (high - low) + at - low
+        return number
+
+
+class Plan:
+    """The tasks of a described batch, by number."""
+
+    def __init__(
+        self,
+        fixed: dict[str, Any],
+        axes: Sequence[Axis],
+        replicates: int,
+        *,
+        common_random_numbers: bool = False,
+        order: Sequence[tuple[int, ...] | None] | None = None,
+        boxes: Sequence[Box] | None = None,
+    ) -> None:
+        self.fixed = fixed
+        self.axes = tuple(axes)
+        self.replicates = replicates
+        self.common_random_numbers = common_random_numbers
+        # For each axis, the author's order of its values where growth has mixed them.
+        self.order = tuple(order) if order else (None,) * len(self.axes)
+        sides = (replicates, *(len(axis.values) for axis in self.axes))
+        self.boxes = tuple(boxes) if boxes else (Box((0,) * len(sides), sides),)
+        self._ends = list(accumulate(box.size for box in self.boxes))
+
+    @property
+    def total(self) -> int:
+        """How many tasks there are."""
+        return self._ends[-1]
+
+    def place(self, number: int) -> tuple[int, ...]:
+        """A task's coordinates: its replicate, then its position on each axis."""
+        if not 0 <= number < self.total:
+            raise IndexError(number)
+        at = bisect_right(self._ends, number)
+        return self.boxes[at].place(number - (self._ends[at - 1] if at else 0))
+
+    def params(self, number: int) -> dict[str, Any]:
+        """A task's own parameters."""
+        return self._params(self.place(number))
+
+    def replicate(self, number: int) -> int:
+        """A task's replicate number."""
+        return self.place(number)[0]
+
+    def seed_key(self, number: int) -> tuple[bytes, int]:
+        """What a task's seed comes from: the hash of its parameter values, and its replicate."""
+        replicate, *positions = self.place(number)
+        if self.common_random_numbers:
+            shared = [
+                self._seed_part(axis, position)
+                for axis, position in zip(self.axes, positions, strict=True)
+                if axis.role in ("case", "item")
+            ]
+            return key_of(shared), replicate
+        params = self._params((replicate, *positions))
+        again = [
+            axis.values[position][1]
+            for axis, position in zip(self.axes, positions, strict=True)
+            if axis.role == "item" and not isinstance(axis.values, range)
+        ]
+        return key_of([params, *again] if any(again) else params), replicate
+
+    def labels(self, number: int) -> dict[str, Any]:
+        """A task's coordinates in words: for tables and reports."""
+        replicate, *positions = self.place(number)
+        found: dict[str, Any] = {}
+        for axis, position in zip(self.axes, positions, strict=True):
+            if axis.role in ("variant", "case"):
+                found[axis.role] = axis_label(axis, position)
+            else:
+                found |= axis.params(position)
+        if self.replicates > 1:
+            found["replicate"] = replicate
+        return found
+
+    def walk(self, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Number and parameters of each task in a range; the fast way through a chunk."""
+        if len(self.boxes) == 1 and len(self.axes) == 1 and self.axes[0].role == "param":
+            name, values, fixed = self.axes[0].name, self.axes[0].values, self.fixed
+            size = len(values)
+            for number in range(low, high):
+                yield number, {**fixed, name: values[number % size]}
+            return
+        for number in range(low, high):
+            yield number, self.params(number)
+
+    def in_order(self) -> Iterator[int] | range:
+        """Task numbers in the author's order, which growth does not change."""
+        if len(self.boxes) == 1 and not any(self.order):
+            return range(self.total)
+        return self._search_order()
+
+    def _search_order(self) -> Iterator[int]:
+        starts = [0, *self._ends]
+        axes = [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
+        for place in product(range(self.replicates), *axes):
+            for start, box in zip(starts, self.boxes, strict=False):
+                if place in box:
+                    yield start + box.offset(place)
+                    break
+
+    def grown_to(self, wanted: Plan) -> Plan:
+        """This plan with the tasks that `wanted` has in addition; refuses anything else."""
+        changes = list(self._changes(wanted))
+        if changes:
+            raise SpecChanged("\n".join(changes))
+        axes, order = [], []
+        for mine, theirs in zip(self.axes, wanted.axes, strict=True):
+            axis, positions = _extended(mine, theirs)
+            axes.append(axis)
+            order.append(positions)
+        old = (self.replicates, *(len(axis.values) for axis in self.axes))
+        new = (wanted.replicates, *(len(axis.values) for axis in axes))
+        return Plan(
+            self.fixed,
+            axes,
+            wanted.replicates,
+            common_random_numbers=self.common_random_numbers,
+            order=order,
+            boxes=[*self.boxes, *_difference(old, new)],
+        )
+
+    def _changes(self, wanted: Plan) -> Iterator[str]:
+        if encode(self.fixed) != encode(wanted.fixed):
+            yield f"parameters: recorded {self.fixed!r}, now {wanted.fixed!r}"
+        if self.common_random_numbers != wanted.common_random_numbers:
+            yield f"common random numbers: recorded {self.common_random_numbers}"
+        if wanted.replicates < self.replicates:
+            yield f"replicates: recorded {self.replicates}, now {wanted.replicates}"
+        mine = [(a.name, a.role) for a in self.axes]
+        theirs = [(a.name, a.role) for a in wanted.axes]
+        if mine != theirs:
+            recorded, now = (", ".join(n for n, _ in names) or "none" for names in (mine, theirs))
+            yield f"axes: recorded {recorded}; now {now}"
+            return
+        for old, new in zip(self.axes, wanted.axes, strict=True):
+            kept = {encode(v) for v in new.values}
+            lost = [v for v in old.values if encode(v) not in kept]
+            if lost:
+                yield f"{old.name}: {lost[0]!r} is recorded, and now gone"
+
+    def _params(self, place: tuple[int, ...]) -> dict[str, Any]:
+        params = dict(self.fixed)
+        for axis, position in zip(self.axes, place[1:], strict=True):
+            params.update(axis.params(position))
+        return params
+
+    @staticmethod
+    def _seed_part(axis: Axis, position: int) -> Any:
+        value = axis.values[position]
+        return list(value) if axis.role == "item" and isinstance(value, tuple) else value
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as a plain value."""
+        return {
+            "fixed": self.fixed,
+            "axes": [(a.name, a.role, _values_to_data(a.values)) for a in self.axes],
+            "replicates": self.replicates,
+            "common_random_numbers": self.common_random_numbers,
+            "order": [None if o is None else list(o) for o in self.order],
+            "boxes": [(list(b.low), list(b.high)) for b in self.boxes],
+        }
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Plan:
+        """The inverse of `to_data`."""
+        return cls(
+            data["fixed"],
+            [Axis(name, role, _values_from_data(values)) for name, role, values in data["axes"]],
+            data["replicates"],
+            common_random_numbers=data["common_random_numbers"],
+            order=[None if o is None else tuple(o) for o in data["order"]],
+            boxes=[Box(tuple(low), tuple(high)) for low, high in data["boxes"]],
+        )
+
+
+def axis_label(axis: Axis, position: int) -> str:
+    """A name for a variant or case: its own `name`, or what it sets."""
+    value = axis.values[position]
+    named = value.get("name") if isinstance(value, dict) else None
+    if isinstance(named, str):
+        return named
+    return " ".join(f"{k}={v}" for k, v in value.items()) or "(default)"
+
+
+def distinct(values: Sequence[Any], what: str) -> None:
+    """Refuse a value that stands twice on one axis: both tasks would have the same seed."""
+    if isinstance(values, range):
+        return
+    seen: dict[bytes, int] = {}
+    for position, value in enumerate(values):
+        first = seen.setdefault(encode(value), position)
+        if first != position:
+            raise BadSpec(
+                f"{what} has {value!r} twice (positions {first} and {position})",
+                hint="equal tasks would have equal seeds; use replicates to repeat a task",
+            )
+
+
+def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
+    """The old axis with new values behind its own, and the new axis's order in it."""
+    if isinstance(old.values, range) and isinstance(new.values, range):
+        if old.values == new.values[: len(old.values)]:
+            return new, None
+    positions = {encode(value): at for at, value in enumerate(old.values)}
+    values = list(old.values)
+    for value in new.values:
+        if positions.setdefault(encode(value), len(values)) == len(values):
+            values.append(value)
+    order = tuple(positions[encode(value)] for value in new.values)
+    return Axis(old.name, old.role, tuple(values)), None if _counts(order) else order
+
+
+def _counts(order: tuple[int, ...]) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _difference(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
+    """The boxes that fill the new sides beyond the old ones, each task once."""
+    for side in range(len(old)):
+        if new[side] > old[side]:
+            low = (0,) * side + (old[side],) + (0,) * (len(old) - side - 1)
+            high = (*old[:side], new[side], *new[side + 1 :])
+            yield Box(low, high)
+
+
+def _values_to_data(values: tuple[Any, ...] | range) -> Any:
+    if isinstance(values, range):
+        return {"range": [values.start, values.stop, values.step]}
+    return list(values)
+
+
+def _values_from_data(data: Any) -> tuple[Any, ...] | range:
+    return range(*data["range"]) if isinstance(data, dict) else tuple(data)

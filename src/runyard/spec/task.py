@@ -1,0 +1,233 @@
+"""A task: what to call, with which parameters, under which limits. Frozen data, no I/O."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, overload
+
+import msgspec
+
+from runyard.errors import BadSpec, BadTarget
+from runyard.spec import units
+from runyard.spec.status import Priority
+
+Keep = Literal["always", "failed", "never"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+CONTEXT = "ctx"
+"""A parameter of this name receives the task's `Context`."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a task calls."""
+
+    kind: Literal["import", "file", "value", "shell"]
+    ref: str  # module:name · path/file.py:name · qualified name · command template
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read `module:function` or `path/file.py:function`."""
+        place, colon, name = text.rpartition(":")
+        if not colon or not place or not all(part.isidentifier() for part in name.split(".")):
+            raise BadTarget(
+                f"{text!r} names no function",
+                hint="write module:function, path/file.py:function, or use --shell 'command'",
+            )
+        if place.endswith(".py"):
+            return cls("file", text)
+        if not all(part.isidentifier() for part in place.split(".")):
+            raise BadTarget(
+                f"{place!r} is neither a module name nor a .py file",
+                hint="write module:function or path/file.py:function",
+            )
+        return cls("import", text)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Target:
+        """How a worker gets at this function: by import where possible, by value otherwise."""
+        if not callable(function):
+            raise BadTarget(f"{function!r} can't be called", hint="give a function")
+        module = getattr(function, "__module__", None)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        if module and module != "__main__" and _is_attribute(module, name, function):
+            return cls("import", f"{module}:{name}")
+        return cls("value", name)
+
+    @property
+    def label(self) -> str:
+        """A short name for people and default batch names."""
+        if self.kind == "shell":
+            return self.ref.split(maxsplit=1)[0] if self.ref.split() else "shell"
+        return self.ref.rpartition(":")[2].rpartition(".")[2]
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a batch is run: limits, retries, files. Not part of what makes a batch that batch."""
+
+    retries: int = 0  # errors of its own that a task may survive
+    backoff: float = 0.1  # seconds before the first retry
+    backoff_factor: float = 2.0  # each further retry waits so many times longer
+    backoff_max: float = 60.0  # and never longer than this
+    retry_on: tuple[str, ...] = ()  # error classes worth a retry; none named: all
+    never_retry: tuple[str, ...] = ()  # error classes that are final
+    crash_attempts: int = 3  # worker deaths that a task may cause
+    timeout: float | None = None  # seconds for one attempt
+    memory: int | None = None  # bytes for one attempt's process
+    deadline: float | None = None  # seconds for the whole run
+    priority: int = Priority.MEDIUM
+    fail_fast: bool = False  # stop at the first failure
+    capture: bool = True  # keep what tasks print
+    keep: Keep = "always"  # which workspaces stay
+    template: str | None = None  # a folder that each workspace starts as a copy of
+    chdir: bool = False  # run inside the workspace (processes only)
+    audit_tasks: bool = False  # an event log of its own for each task
+    recycle: int | None = None  # a fresh worker process after so many tasks
+
+    def __post_init__(self) -> None:
+        for name in ("retries", "crash_attempts", "recycle"):
+            value = getattr(self, name)
+            least = 0 if name == "retries" else 1
+            if value is not None and (type(value) is not int or value < least):
+                raise BadSpec(f"{name} is {value!r}", hint=f"use a whole number from {least} up")
+        if self.keep not in ("always", "failed", "never"):
+            raise BadSpec(f"keep is {self.keep!r}", hint="use always, failed or never")
+
+    def with_(self, **changes: Any) -> Options:
+        """A copy with changes, as people write them: `timeout="30s"`, `priority="high"`."""
+        given = {k: v for k, v in changes.items() if v is not None}
+        unknown = given.keys() - set(self.__struct_fields__)
+        if unknown:
+            raise BadSpec(
+                f"no option {sorted(unknown)[0]!r}",
+                hint=f"the options are: {', '.join(self.__struct_fields__)}",
+            )
+        for name in ("timeout", "deadline", "backoff_max"):
+            if name in given:
+                given[name] = units.seconds(given[name])
+        if "memory" in given:
+            given["memory"] = units.size(given["memory"])
+        if "priority" in given:
+            given["priority"] = int(Priority.parse(given["priority"]))
+        for name in ("retry_on", "never_retry"):
+            if name in given:
+                given[name] = _class_names(given[name])
+        return msgspec.structs.replace(self, **given)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One task of a listed batch, with settings of its own."""
+
+    call: Target | Callable[..., Any] | str
+    params: dict[str, Any] = {}
+    name: str | None = None  # what `after` of other tasks refers to
+    after: tuple[str, ...] = ()  # names of tasks that must complete first
+    priority: str | int | None = None  # None: the batch's
+    timeout: str | float | None = None  # None: the batch's
+    retries: int | None = None  # None: the batch's
+
+
+def shell(command: str) -> Target:
+    """A shell command as a task; `{x}` stands for the parameter x, quoted."""
+    if not command.strip():
+        raise BadTarget("the shell command is empty", hint="give a command, such as 'echo {x}'")
+    return Target("shell", command)
+
+
+@overload
+def task(function: Function, /) -> Function: ...
+@overload
+def task(**options: Any) -> Callable[[Function], Function]: ...
+def task(function: Any = None, /, **options: Any) -> Any:
+    """Mark a function as a task, with defaults of its own: `@task(retries=3, timeout="30s")`.
+
+    The function stays an ordinary function; batches of it start from these options.
+    """
+    settled = Options().with_(**options)
+
+    def mark(fn: Function) -> Function:
+        changed = {k: getattr(settled, k) for k in options}
+        fn.__runyard__ = changed  # type: ignore[attr-defined]
+        return fn
+
+    return mark if function is None else mark(function)
+
+
+def defaults_of(function: Callable[..., Any] | None) -> dict[str, Any]:
+    """The options that a decorated function brings along."""
+    return dict(getattr(function, "__runyard__", {}))
+
+
+def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | set[str]) -> None:
+    """Refuse parameters that the function does not take, and name those that are missing."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    accepts, required = set(), set()
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            accepts |= set(names)
+        elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            accepts.add(parameter.name)
+            if parameter.default is parameter.empty and parameter.name != CONTEXT:
+                required.add(parameter.name)
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            raise BadTarget(
+                f"{_name(function)}() takes {parameter.name!r} by position only",
+                hint="tasks get their parameters as keywords; wrap it in a function of your own",
+            )
+    given = set(names)
+    known = ", ".join(sorted(accepts - {CONTEXT})) or "none"
+    if given - accepts:
+        raise BadSpec(
+            f"{_name(function)}() has no parameter {sorted(given - accepts)[0]!r}",
+            hint=f"its parameters: {known}",
+        )
+    if required - given:
+        raise BadSpec(
+            f"{_name(function)}() needs the parameter {sorted(required - given)[0]!r}",
+            hint=f"give it a value or a list of values; its parameters: {known}",
+        )
+
+
+def wants_context(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter for its `Context`."""
+    try:
+        return CONTEXT in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A hash of a function's code that comments, blank lines and its place don't change."""
+    import hashlib
+
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    content = repr(function) if code is None else repr(_code_parts(code))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _code_parts(code: Any) -> tuple[Any, ...]:
+    constants = tuple(_code_parts(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _class_names(classes: Any) -> tuple[str, ...]:
+    many = classes if isinstance(classes, list | tuple) else (classes,)
+    return tuple(c if isinstance(c, str) else c.__name__ for c in many)
+
+
+def _is_attribute(module: str, qualname: str, function: Any) -> bool:
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))

@@ -1,0 +1,42 @@
+"""Durations and sizes as people write them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from runyard.errors import BadSpec
+
+_SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "b": 1} | {
+    unit: base**power
+    for power, letter in enumerate("kmgt", start=1)
+    for unit, base in ((letter, 1024), (f"{letter}b", 1000), (f"{letter}ib", 1024))
+}
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*)\s*")
+
+
+def seconds(value: str | float) -> float:
+    """Read `90`, `"90s"`, `"1.5m"`, `"2h"` as seconds."""
+    return _quantity(value, _SECONDS, "duration", "30, 30s, 5m, 2h, 500ms")
+
+
+def size(value: str | float) -> int:
+    """Read `1000`, `"512MB"`, `"2GiB"`, `"2G"` as bytes."""
+    return int(_quantity(value, _BYTES, "size", "1000000, 512MB, 2GiB"))
+
+
+def _quantity(value: str | float, units: dict[str, float], what: str, examples: str) -> float:
+    hint = f"write it as one of: {examples}"
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        if match is None or match[2].lower() not in units:
+            raise BadSpec(f"{value!r} is not a {what}", hint=hint)
+        number = float(match[1]) * units[match[2].lower()]
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadSpec(f"{value!r} is not a {what}", hint=hint)
+    else:
+        number = float(value)
+    if not math.isfinite(number) or number <= 0:
+        raise BadSpec(f"a {what} of {value!r} makes no sense", hint="use one above zero")
+    return number

@@ -1,0 +1,182 @@
+"""What every store can do. One conformance suite tests them all.
+
+A store hands out units of work:
+
+    with store.transaction() as tx:        # writes; all or nothing, one at a time
+        claim = tx.claim(batch, engine, want=256)
+
+    with store.snapshot() as view:         # reads; one consistent state
+        rows = view.outcomes(batch)
+
+Which tasks are whose (described batches):
+
+    0 ────────────── frontier ─────────── total
+    outcome or claim │  nobody's yet
+
+Every number below the frontier has an outcome or lies in a claim; a claim whose engine is dead, or
+that was released, is free to take. So a resume needs no scan, and a million tasks need a few
+hundred claims. Listed batches have a queue row for each task without an outcome instead.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from runyard.spec.outcome import OutcomeRow
+from runyard.store.rows import (
+    AttemptRow,
+    BatchRow,
+    Claim,
+    ClaimRow,
+    EngineRow,
+    QueueRow,
+    TaskRow,
+    Timings,
+)
+
+
+class Snapshot(Protocol):
+    """Reads of one consistent state."""
+
+    def batch(self, name: str) -> BatchRow | None:
+        """The batch of this name."""
+
+    def batch_by_id(self, batch: int) -> BatchRow | None:
+        """The batch of this number."""
+
+    def batches(self) -> list[BatchRow]:
+        """Every batch, oldest first."""
+
+    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
+        """One task's outcome."""
+
+    def outcomes(
+        self,
+        batch: int,
+        *,
+        after: int = -1,
+        limit: int | None = None,
+        statuses: Sequence[int] | None = None,
+    ) -> Iterator[OutcomeRow]:
+        """Outcomes in the order of their numbers, checked; from `after` on, exclusively."""
+
+    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
+        """Attempts that did not end their task."""
+
+    def task(self, batch: int, task: int) -> TaskRow | None:
+        """One task of a listed batch."""
+
+    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
+        """Tasks of a listed batch in order."""
+
+    def queue(self, batch: int) -> list[QueueRow]:
+        """Tasks of a listed batch without an outcome, next one first."""
+
+    def claims(self, batch: int) -> list[ClaimRow]:
+        """Claimed ranges of a described batch."""
+
+    def engines(self) -> list[EngineRow]:
+        """Engines that opened this store and did not sign off."""
+
+    def timings(self, batch: int) -> Timings:
+        """How long the batch's tasks took."""
+
+    def cancel_requests(self, batch: int) -> list[int]:
+        """Tasks that somebody asked to cancel while an engine runs them."""
+
+
+class Transaction(Snapshot, Protocol):
+    """Reads and writes that become durable together."""
+
+    def create_batch(self, **columns: Any) -> BatchRow:
+        """Record a new batch."""
+
+    def update_batch(self, batch: int, **columns: Any) -> BatchRow:
+        """Change columns of a batch."""
+
+    def delete_batch(self, batch: int) -> None:
+        """Forget a batch and everything recorded of it."""
+
+    def add_tasks(
+        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+    ) -> None:
+        """Append tasks to a listed batch: name, priority, content, numbers they come after."""
+
+    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
+        """Take tasks that nobody holds, at least one and about `want`; None: there are none."""
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim is still this engine's own."""
+
+    def release(self, claim: Claim, *, finished: bool) -> None:
+        """Give a claim up: finished (every task has an outcome), or free for others."""
+
+    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
+        """Insert outcomes where there is none yet; how many went in. Updates the counts."""
+
+    def followers(self, batch: int, task: int) -> list[int]:
+        """Tasks of a listed batch that come after this one and have no outcome."""
+
+    def settle_followers(self, batch: int, task: int) -> None:
+        """Tell the followers of a completed task that they wait for one task less."""
+
+    def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
+        """Record attempts that did not end their task."""
+
+    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+        """Take outcomes away and let their tasks run again."""
+
+    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
+        """Ranges of tasks without an outcome, whoever holds them."""
+
+    def request_cancel(self, batch: int, task: int) -> None:
+        """Ask the engine that runs this task to cancel it."""
+
+    def clear_cancel(self, batch: int, task: int) -> None:
+        """The request has been seen to."""
+
+    def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
+        """A number for a new engine."""
+
+    def update_engine(self, engine: int, **columns: Any) -> None:
+        """Say what the engine is doing, or ask it to stop."""
+
+    def sign_off(self, engine: int) -> None:
+        """The engine is done with this store."""
+
+
+class Store(ABC):
+    """A place for batches and outcomes."""
+
+    location: str
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A unit of work that writes: all or nothing, one at a time, safe from many threads."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """A consistent view for reading."""
+
+    @abstractmethod
+    def alive(self, engine: int) -> bool:
+        """Whether an engine that signed on still lives; known at once, not after a lease."""
+
+    @abstractmethod
+    def hold_life(self, engine: int) -> None:
+        """Let others see this engine as alive until it signs off or this process ends."""
+
+    @abstractmethod
+    def drop_life(self, engine: int) -> None:
+        """The inverse of `hold_life`."""
+
+    @abstractmethod
+    def check(self) -> Iterator[str]:
+        """Everything that is wrong with the store, one sentence each."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""

@@ -1,0 +1,353 @@
+"""A store in memory: the twin that users' tests run on, and that the real ones are checked against.
+
+The plainest possible statement of what a store does: dicts of frozen rows, copied before a
+transaction and put back when it fails.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from runyard import clock
+from runyard.errors import NotFound
+from runyard.spec.outcome import OutcomeRow
+from runyard.spec.status import Status
+from runyard.store.base import Store
+from runyard.store.rows import (
+    AttemptRow,
+    BatchRow,
+    Claim,
+    ClaimRow,
+    EngineRow,
+    QueueRow,
+    TaskRow,
+    Timings,
+    gaps,
+    runs,
+)
+
+_replace = msgspec.structs.replace
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self.batches: dict[int, BatchRow] = {}
+        self.outcomes: dict[int, dict[int, OutcomeRow]] = {}
+        self.tasks: dict[tuple[int, int], TaskRow] = {}
+        self.queue: dict[tuple[int, int], QueueRow] = {}
+        self.edges: set[tuple[int, int, int]] = set()
+        self.claims: dict[int, ClaimRow] = {}
+        self.attempts: dict[tuple[int, int, int], AttemptRow] = {}
+        self.cancels: set[tuple[int, int]] = set()
+        self.engines: dict[int, EngineRow] = {}
+        self.serial = 0
+
+    def copy(self) -> _Tables:
+        twin = _Tables()
+        twin.__dict__.update(
+            {k: v.copy() if hasattr(v, "copy") else v for k, v in self.__dict__.items()}
+        )
+        twin.outcomes = {batch: rows.copy() for batch, rows in self.outcomes.items()}
+        return twin
+
+    def number(self) -> int:
+        self.serial += 1
+        return self.serial
+
+
+class MemoryTransaction:
+    """Reads and writes on the tables; see `base.Transaction` for what each does."""
+
+    def __init__(self, tables: _Tables, alive: set[int]) -> None:
+        self._t = tables
+        self._alive = alive
+
+    def batch(self, name: str) -> BatchRow | None:
+        return next((b for b in self._t.batches.values() if b.name == name), None)
+
+    def batch_by_id(self, batch: int) -> BatchRow | None:
+        return self._t.batches.get(batch)
+
+    def batches(self) -> list[BatchRow]:
+        return sorted(self._t.batches.values(), key=lambda b: b.id)
+
+    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
+        return self._t.outcomes.get(batch, {}).get(task)
+
+    def outcomes(
+        self,
+        batch: int,
+        *,
+        after: int = -1,
+        limit: int | None = None,
+        statuses: Sequence[int] | None = None,
+    ) -> Iterator[OutcomeRow]:
+        rows = self._t.outcomes.get(batch, {})
+        wanted = (
+            rows[n].check(batch)
+            for n in sorted(rows)
+            if n > after and (statuses is None or rows[n].status in statuses)
+        )
+        return islice(wanted, limit)
+
+    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
+        return [
+            row
+            for (b, t, _), row in sorted(self._t.attempts.items())
+            if b == batch and task in (None, t)
+        ]
+
+    def task(self, batch: int, task: int) -> TaskRow | None:
+        return self._t.tasks.get((batch, task))
+
+    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
+        found = (r for k, r in sorted(self._t.tasks.items()) if k[0] == batch and k[1] > after)
+        return list(islice(found, limit))
+
+    def queue(self, batch: int) -> list[QueueRow]:
+        rows = [row for row in self._t.queue.values() if row.batch == batch]
+        return sorted(rows, key=lambda row: (-row.priority, row.task))
+
+    def claims(self, batch: int) -> list[ClaimRow]:
+        rows = [row for row in self._t.claims.values() if row.batch == batch]
+        return sorted(rows, key=lambda row: row.low)
+
+    def engines(self) -> list[EngineRow]:
+        return sorted(self._t.engines.values(), key=lambda row: row.id)
+
+    def cancel_requests(self, batch: int) -> list[int]:
+        return sorted(task for b, task in self._t.cancels if b == batch)
+
+    def timings(self, batch: int) -> Timings:
+        cancelled = Status.CANCELLED.code
+        rows = [r for r in self._t.outcomes.get(batch, {}).values() if r[1] != cancelled]
+        begun = self._t.batches[batch].started or 0.0
+        if not rows:
+            return Timings(0, 0.0, 0.0, 0.0)
+        seconds = [row[6] for row in rows]
+        waits = [row[5] - begun for row in rows]
+        mean, wait = sum(seconds) / len(rows), sum(waits) / len(rows)
+        return Timings(len(rows), mean, max(seconds), wait)
+
+    def create_batch(self, **columns: Any) -> BatchRow:
+        fresh = {
+            "frontier": 0, "completed": 0, "failed": 0, "cancelled": 0, "started": None,
+            "finished": None, "seconds": 0.0, "control": None, "created": clock.now(),
+        }  # fmt: skip
+        row = BatchRow(**{**fresh, **columns, "id": self._t.number()})
+        self._t.batches[row.id] = row
+        return row
+
+    def update_batch(self, batch: int, **columns: Any) -> BatchRow:
+        if batch not in self._t.batches:
+            raise NotFound(f"batch number {batch} is gone from the store")
+        self._t.batches[batch] = row = _replace(self._t.batches[batch], **columns)
+        return row
+
+    def delete_batch(self, batch: int) -> None:
+        t = self._t
+        t.batches.pop(batch, None)
+        t.outcomes.pop(batch, None)
+        for table in (t.tasks, t.queue, t.attempts):
+            for key in [k for k in table if k[0] == batch]:
+                del table[key]  # type: ignore[attr-defined]
+        t.claims = {k: row for k, row in t.claims.items() if row.batch != batch}
+        t.edges = {e for e in t.edges if e[0] != batch}
+        t.cancels = {c for c in t.cancels if c[0] != batch}
+
+    def add_tasks(
+        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+    ) -> None:
+        start = self._t.batches[batch].total
+        for number, (name, priority, content, after) in enumerate(tasks, start=start):
+            waits = 0
+            for before in after:
+                done = self.outcome(batch, before)
+                if done is None or Status.of(done.status) is not Status.COMPLETED:
+                    self._t.edges.add((batch, before, number))
+                    waits += 1
+            row = TaskRow(batch, number, name, priority, content, clock.now())
+            self._t.tasks[batch, number] = row
+            self._t.queue[batch, number] = QueueRow(batch, number, priority, waits, None, None)
+        self.update_batch(batch, total=start + len(tasks), finished=None)
+
+    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
+        token = secrets.token_hex(8)
+        return (self._claim_listed if listed else self._claim_range)(batch, engine, want, token)
+
+    def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
+        free = [r for r in self.queue(batch) if not r.waiting and not self._is_held(r.engine)]
+        for row in free[: max(1, want)]:
+            self._t.queue[batch, row.task] = _replace(row, engine=engine, token=token)
+        contents = {r.task: self._t.tasks[batch, r.task].content for r in free[: max(1, want)]}
+        return Claim(0, batch, token, [], contents) if contents else None
+
+    def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
+        for row in self.claims(batch):
+            if not self._is_held(row.engine):
+                self._t.claims[row.id] = _replace(row, engine=engine, token=token)
+                return Claim(row.id, batch, token, self._left_in(row), {})
+        found = self._t.batches.get(batch)
+        if found is None or found.frontier >= found.total:
+            return None
+        high = min(found.frontier + max(1, want), found.total)
+        row = ClaimRow(self._t.number(), batch, found.frontier, high, engine, token)
+        self._t.claims[row.id] = row
+        self.update_batch(batch, frontier=high)
+        return Claim(row.id, batch, token, self._left_in(row), {})
+
+    def holds(self, claim: Claim) -> bool:
+        if claim.id == 0:
+            return any(r.token == claim.token for r in self._t.queue.values())
+        row = self._t.claims.get(claim.id)
+        return row is not None and row.token == claim.token
+
+    def release(self, claim: Claim, *, finished: bool) -> None:
+        if claim.id == 0:
+            for key, row in list(self._t.queue.items()):
+                if row.token == claim.token:
+                    self._t.queue[key] = _replace(row, engine=None, token=None)
+        elif self.holds(claim) and finished:
+            del self._t.claims[claim.id]
+        elif self.holds(claim):
+            self._t.claims[claim.id] = _replace(self._t.claims[claim.id], engine=None)
+
+    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
+        if not rows:
+            return 0
+        known = self._t.outcomes.setdefault(batch, {})
+        found = self._t.batches[batch]
+        added = 0
+        for row in rows:
+            self._t.queue.pop((batch, row[0]), None)
+            if row[0] not in known:
+                known[row[0]] = OutcomeRow._make(row)
+                name = Status.of(row[1]).value
+                found = _replace(found, **{name: getattr(found, name) + 1})
+                added += 1
+        if found.done == found.total:
+            found = _replace(found, finished=clock.now())
+        self._t.batches[batch] = found
+        return added
+
+    def followers(self, batch: int, task: int) -> list[int]:
+        edges = sorted(self._t.edges)
+        return [
+            t for b, before, t in edges if (b, before) == (batch, task) and (b, t) in self._t.queue
+        ]
+
+    def settle_followers(self, batch: int, task: int) -> None:
+        for number in self.followers(batch, task):
+            row = self._t.queue[batch, number]
+            self._t.queue[batch, number] = _replace(row, waiting=row.waiting - 1)
+        self._t.edges = {e for e in self._t.edges if e[:2] != (batch, task)}
+
+    def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
+        for row in attempts:
+            self._t.attempts[row.batch, row.task, row.number] = row
+
+    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+        known, found = self._t.outcomes.get(batch, {}), self._t.batches[batch]
+        for number in sorted(tasks):
+            row = known.pop(number, None)
+            if row is None:
+                continue
+            name = Status.of(row.status).value
+            found = _replace(found, **{name: getattr(found, name) - 1})
+            for key in [k for k in self._t.attempts if k[:2] == (batch, number)]:
+                del self._t.attempts[key]
+            if listed:
+                priority = self._t.tasks[batch, number].priority
+                waits = sum(1 for b, _, t in self._t.edges if (b, t) == (batch, number))
+                queued = QueueRow(batch, number, priority, waits, None, None)
+                self._t.queue[batch, number] = queued
+        if not listed:
+            for low, high in runs(sorted(n for n in tasks if n < found.frontier)):
+                row_id = self._t.number()
+                self._t.claims[row_id] = ClaimRow(row_id, batch, low, high, None, "")
+        self._t.batches[batch] = _replace(found, finished=None, control=None)
+
+    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
+        if listed:
+            return runs(sorted(row.task for row in self.queue(batch)))
+        found = self._t.batches[batch]
+        left = [part for row in self.claims(batch) for part in self._left_in(row)]
+        return left + ([(found.frontier, found.total)] if found.frontier < found.total else [])
+
+    def request_cancel(self, batch: int, task: int) -> None:
+        self._t.cancels.add((batch, task))
+
+    def clear_cancel(self, batch: int, task: int) -> None:
+        self._t.cancels.discard((batch, task))
+
+    def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
+        number = self._t.number()
+        row = EngineRow(number, host, pid, clock.now(), None, backend, workers, 0, 0.0, 0)
+        self._t.engines[number] = row
+        return number
+
+    def update_engine(self, engine: int, **columns: Any) -> None:
+        if engine in self._t.engines:
+            self._t.engines[engine] = _replace(self._t.engines[engine], **columns)
+
+    def sign_off(self, engine: int) -> None:
+        self._t.engines.pop(engine, None)
+
+    def _is_held(self, engine: int | None) -> bool:
+        return engine is not None and engine in self._alive
+
+    def _left_in(self, row: ClaimRow) -> list[tuple[int, int]]:
+        known = self._t.outcomes.get(row.batch, {})
+        return gaps(row.low, row.high, sorted(n for n in known if row.low <= n < row.high))
+
+
+class MemoryStore(Store):
+    """A store that is gone with the process."""
+
+    location = "memory:"
+
+    def __init__(self) -> None:
+        self._tables = _Tables()
+        self._living: set[int] = set()
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        with self._lock:
+            before = self._tables.copy()
+            try:
+                yield MemoryTransaction(self._tables, self._living)
+            except BaseException:
+                self._tables = before
+                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[MemoryTransaction]:
+        with self._lock:
+            frozen = self._tables.copy()
+        yield MemoryTransaction(frozen, self._living)
+
+    def alive(self, engine: int) -> bool:
+        return engine in self._living
+
+    def hold_life(self, engine: int) -> None:
+        self._living.add(engine)
+
+    def drop_life(self, engine: int) -> None:
+        self._living.discard(engine)
+
+    def check(self) -> Iterator[str]:
+        for batch, rows in self._tables.outcomes.items():
+            for row in rows.values():
+                row.check(batch)
+        yield from ()
+
+    def close(self) -> None:
+        """Nothing to let go of."""

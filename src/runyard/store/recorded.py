@@ -1,0 +1,98 @@
+"""A batch row as what it means."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from runyard.spec.batch import Batch, ListedTask, decode_listed
+from runyard.spec.codec import decode, encode
+from runyard.spec.plan import Plan
+from runyard.spec.task import Options, Target
+from runyard.store.base import Snapshot
+from runyard.store.rows import BatchRow
+
+
+class Recorded:
+    """What a stored batch is: its target, plan, seed and options."""
+
+    def __init__(self, row: BatchRow) -> None:
+        self.row = row
+        self.id = row.id
+        self.name = row.name
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The described tasks; None for a listed batch."""
+        return None if self.row.plan is None else Plan.from_data(decode(self.row.plan))
+
+    @property
+    def listed(self) -> bool:
+        """Whether each task has a row of its own."""
+        return self.row.plan is None
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        found: dict[str, Any] = decode(self.row.identity)
+        return found
+
+    @property
+    def target(self) -> Target | None:
+        """What its tasks call; None for a listed batch."""
+        target = self._identity["target"]
+        return None if target is None else Target(*target)
+
+    @property
+    def codec(self) -> str:
+        """How its values are encoded."""
+        return str(self._identity["codec"])
+
+    @cached_property
+    def options(self) -> Options:
+        """How it is run."""
+        return msgspec.convert(decode(self.row.options), Options)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Fingerprints of its functions when it was first run."""
+        found: dict[str, str] = decode(self.row.code)
+        return found
+
+    @property
+    def seed(self) -> int:
+        """Its root seed."""
+        return int(self.row.seed)
+
+    def params(self, view: Snapshot, task: int) -> dict[str, Any]:
+        """A task's own parameters."""
+        if self.plan is not None:
+            return self.plan.params(task)
+        return self.task(view, task).params
+
+    def labels(self, view: Snapshot, task: int) -> dict[str, Any]:
+        """A task's coordinates in words."""
+        if self.plan is not None:
+            return self.plan.labels(task)
+        listed = self.task(view, task)
+        named = {"name": listed.name} if listed.name else {}
+        return {**named, **listed.params}
+
+    def task(self, view: Snapshot, task: int) -> ListedTask:
+        """One task of a listed batch."""
+        row = view.task(self.id, task)
+        if row is None:
+            raise IndexError(task)
+        return decode_listed(row.content)
+
+
+def identity_of(batch: Batch) -> bytes:
+    """What of a batch must stay the same under its name, its plan or list aside."""
+    target = None if batch.target is None else [batch.target.kind, batch.target.ref]
+    return encode({"target": target, "codec": batch.codec})
+
+
+def encode_options(options: Options) -> bytes:
+    """Options as stored."""
+    return encode(msgspec.to_builtins(options))

@@ -1,0 +1,148 @@
+"""What the store keeps besides outcomes, as frozen rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class BatchRow(msgspec.Struct, frozen=True):
+    """A batch as recorded."""
+
+    id: int
+    name: str
+    identity: bytes  # what it is: target and codec
+    plan: bytes | None  # None: listed
+    options: bytes
+    code: bytes  # fingerprints of its functions when it was first run
+    seed: str  # text: a seed may be larger than a database's integers
+    root: str  # the folder that targets are relative to
+    total: int
+    frontier: int  # tasks from here on have never been claimed
+    completed: int
+    failed: int
+    cancelled: int
+    priority: int
+    created: float
+    started: float | None
+    finished: float | None
+    seconds: float  # spent running, over all engines and resumes
+    control: str | None  # what somebody asks of the engine that runs it: stop or cancel
+
+    @property
+    def done(self) -> int:
+        """How many tasks have an outcome."""
+        return self.completed + self.failed + self.cancelled
+
+    @property
+    def pending(self) -> int:
+        """How many have none."""
+        return self.total - self.done
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    """Numbers [low, high) of a described batch, held by an engine or free to take."""
+
+    id: int
+    batch: int
+    low: int
+    high: int
+    engine: int | None  # None: free
+    token: str
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """One task of a listed batch; never changes."""
+
+    batch: int
+    task: int
+    name: str | None
+    priority: int
+    content: bytes
+    created: float
+
+
+class QueueRow(msgspec.Struct, frozen=True):
+    """A listed task that has no outcome yet."""
+
+    batch: int
+    task: int
+    priority: int
+    waiting: int  # how many tasks it still comes after
+    engine: int | None
+    token: str | None
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """An attempt that did not end its task: an error before a retry, or a dead worker."""
+
+    batch: int
+    task: int
+    number: int  # counts up per task
+    crash: int  # 1: the worker died; 0: the task raised
+    error: bytes
+    started: float
+    seconds: float
+
+
+class EngineRow(msgspec.Struct, frozen=True):
+    """An engine that has this store open."""
+
+    id: int
+    host: str
+    pid: int
+    started: float
+    batch: int | None
+    backend: str
+    workers: int
+    running: int
+    rate: float  # outcomes a second
+    stop: int  # 1: somebody asked it to stop
+
+
+class Claim(NamedTuple):
+    """Tasks that one engine may run now."""
+
+    id: int  # 0: tasks of a listed batch
+    batch: int
+    token: str
+    ranges: list[tuple[int, int]]  # described: what is still to do
+    tasks: dict[int, bytes]  # listed: number and content, best first
+
+    @property
+    def size(self) -> int:
+        """How many tasks it holds."""
+        return len(self.tasks) + sum(high - low for low, high in self.ranges)
+
+
+def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
+    """The ranges of [low, high) that are left when sorted `done` is taken out."""
+    found, start = [], low
+    for number in done:
+        if number > start:
+            found.append((start, number))
+        start = number + 1
+    if start < high:
+        found.append((start, high))
+    return found
+
+
+def runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Sorted numbers as ranges [low, high)."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number:
+            found[-1] = (found[-1][0], number + 1)
+        else:
+            found.append((number, number + 1))
+    return found
+
+
+class Timings(NamedTuple):
+    """How long a batch's tasks took, over those with an outcome."""
+
+    count: int
+    mean_seconds: float
+    max_seconds: float
+    mean_wait: float  # from the batch's start to theirs

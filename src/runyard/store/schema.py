@@ -1,0 +1,183 @@
+"""The tables, and the way from one version of them to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+# SQLite gives out row numbers for INTEGER keys only.
+_number = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _table(name: str, *columns: Column[object] | Index, keyed_by: int = 1) -> Table:
+    """A table whose every row ends in a checksum; with several key columns it is stored by key."""
+    own = keyed_by > 1
+    return Table(
+        name, metadata, *columns, Column("checksum", BigInteger, nullable=False),
+        sqlite_with_rowid=not own,
+    )  # fmt: skip
+
+
+meta = Table("meta", metadata, Column("key", Text, primary_key=True), Column("value", Text))
+
+batches = _table(
+    "batches",
+    Column("id", _number, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("identity", LargeBinary, nullable=False),
+    Column("plan", LargeBinary),
+    Column("options", LargeBinary, nullable=False),
+    Column("code", LargeBinary, nullable=False),
+    Column("seed", Text, nullable=False),
+    Column("root", Text, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("frontier", BigInteger, nullable=False),
+    Column("completed", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("cancelled", BigInteger, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("started", Float),
+    Column("finished", Float),
+    Column("seconds", Float, nullable=False),
+    Column("control", Text),
+)
+
+tasks = _table(
+    "tasks",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("name", Text),
+    Column("priority", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("created", Float, nullable=False),
+    keyed_by=2,
+)
+
+queue = _table(
+    "queue",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("priority", Integer, nullable=False),
+    Column("waiting", Integer, nullable=False),
+    Column("engine", BigInteger),
+    Column("token", Text),
+    keyed_by=2,
+)
+Index(
+    "queue_next",
+    queue.c.batch,
+    queue.c.priority.desc(),
+    queue.c.task,
+    sqlite_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
+    postgresql_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
+)
+
+edges = _table(
+    "edges",
+    Column("batch", BigInteger, primary_key=True),
+    Column("before", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    keyed_by=3,
+)
+
+claims = _table(
+    "claims",
+    Column("id", _number, primary_key=True),
+    Column("batch", BigInteger, nullable=False, index=True),
+    Column("low", BigInteger, nullable=False),
+    Column("high", BigInteger, nullable=False),
+    Column("engine", BigInteger),
+    Column("token", Text, nullable=False),
+)
+
+outcomes = _table(
+    "outcomes",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("status", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("value", LargeBinary),
+    Column("error", LargeBinary),
+    Column("started", Float, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("worker", BigInteger, nullable=False),
+    keyed_by=2,
+)
+
+attempts = _table(
+    "attempts",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("crash", Integer, nullable=False),
+    Column("error", LargeBinary, nullable=False),
+    Column("started", Float, nullable=False),
+    Column("seconds", Float, nullable=False),
+    keyed_by=3,
+)
+
+cancels = _table(
+    "cancels",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    keyed_by=2,
+)
+
+engines = _table(
+    "engines",
+    Column("id", _number, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started", Float, nullable=False),
+    Column("batch", BigInteger),
+    Column("backend", Text, nullable=False),
+    Column("workers", Integer, nullable=False),
+    Column("running", Integer, nullable=False),
+    Column("rate", Float, nullable=False),
+    Column("stop", Integer, nullable=False),
+)
+
+
+def _create_all(connection: Connection) -> None:
+    metadata.create_all(connection)
+
+
+Migration = Callable[[Connection], None]
+
+MIGRATIONS: tuple[Migration, ...] = (_create_all,)
+"""Step n brings a store from version n to n + 1. Append; never change one that was released."""
+
+
+def migrate(connection: Connection, steps: tuple[Migration, ...] = MIGRATIONS) -> None:
+    """Bring a store to the present version, in the caller's transaction."""
+    from runyard.errors import StoreError
+
+    connection.execute(text("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)"))
+    found = connection.execute(meta.select().where(meta.c.key == "schema_version")).one_or_none()
+    version = 0 if found is None else int(found.value)
+    if version > len(steps):
+        raise StoreError(
+            f"this store has schema version {version}, newer than this Runyard knows ({len(steps)})",
+            hint="upgrade Runyard: pip install -U runyard",
+        )
+    for step in steps[version:]:
+        step(connection)
+    if version < len(steps):
+        connection.execute(meta.delete().where(meta.c.key == "schema_version"))
+        connection.execute(meta.insert().values(key="schema_version", value=str(len(steps))))

@@ -1,0 +1,483 @@
+"""The store's queries, in SQLAlchemy Core. What differs between databases lives in their files."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy.engine import Row
+
+from runyard import clock, faults
+from runyard.errors import NotFound
+from runyard.spec.codec import checksum
+from runyard.spec.outcome import OutcomeRow, damaged
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED
+from runyard.store import schema
+from runyard.store.rows import (
+    AttemptRow,
+    BatchRow,
+    Claim,
+    ClaimRow,
+    EngineRow,
+    QueueRow,
+    TaskRow,
+    Timings,
+    gaps,
+    runs,
+)
+
+R = TypeVar("R", bound=msgspec.Struct)
+PAGE = 2000
+
+
+class SqlSnapshot:
+    """Reads over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def batch(self, name: str) -> BatchRow | None:
+        return self._one(BatchRow, schema.batches, schema.batches.c.name == name)
+
+    def batch_by_id(self, batch: int) -> BatchRow | None:
+        return self._one(BatchRow, schema.batches, schema.batches.c.id == batch)
+
+    def batches(self) -> list[BatchRow]:
+        return self._all(BatchRow, schema.batches, order=[schema.batches.c.id])
+
+    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
+        return next(self.outcomes(batch, after=task - 1, limit=1, up_to=task), None)
+
+    def outcomes(
+        self,
+        batch: int,
+        *,
+        after: int = -1,
+        limit: int | None = None,
+        statuses: Sequence[int] | None = None,
+        up_to: int | None = None,
+    ) -> Iterator[OutcomeRow]:
+        table = schema.outcomes
+        columns = [c for c in table.c if c.name != "batch"]
+        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task)
+        if statuses is not None:
+            query = query.where(table.c.status.in_(list(statuses)))
+        if up_to is not None:
+            query = query.where(table.c.task <= up_to)
+        left = limit
+        while left is None or left > 0:
+            page = PAGE if left is None else min(PAGE, left)
+            found = self._connection.execute(query.where(table.c.task > after).limit(page)).all()
+            for row in found:
+                yield OutcomeRow._make(row).check(batch)
+            if len(found) < page:
+                return
+            after = found[-1][0]
+            left = None if left is None else left - page
+
+    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
+        table = schema.attempts
+        where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
+        return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
+
+    def task(self, batch: int, task: int) -> TaskRow | None:
+        table = schema.tasks
+        return self._one(TaskRow, table, table.c.batch == batch, table.c.task == task)
+
+    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
+        table = schema.tasks
+        return self._all(
+            TaskRow,
+            table,
+            table.c.batch == batch,
+            table.c.task > after,
+            order=[table.c.task],
+            limit=limit,
+        )
+
+    def queue(self, batch: int) -> list[QueueRow]:
+        table = schema.queue
+        order = [table.c.priority.desc(), table.c.task]
+        return self._all(QueueRow, table, table.c.batch == batch, order=order)
+
+    def claims(self, batch: int) -> list[ClaimRow]:
+        table = schema.claims
+        return self._all(ClaimRow, table, table.c.batch == batch, order=[table.c.low])
+
+    def engines(self) -> list[EngineRow]:
+        return self._all(EngineRow, schema.engines, order=[schema.engines.c.id])
+
+    def cancel_requests(self, batch: int) -> list[int]:
+        table = schema.cancels
+        return list(self._connection.scalars(select(table.c.task).where(table.c.batch == batch)))
+
+    def timings(self, batch: int) -> Timings:
+        table, batches = schema.outcomes, schema.batches
+        begun = select(batches.c.started).where(batches.c.id == batch).scalar_subquery()
+        query = select(
+            func.count(),
+            func.coalesce(func.avg(table.c.seconds), 0.0),
+            func.coalesce(func.max(table.c.seconds), 0.0),
+            func.coalesce(func.avg(table.c.started - begun), 0.0),
+        ).where(table.c.batch == batch, table.c.status != CANCELLED)
+        return Timings._make(self._connection.execute(query).one())
+
+    def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:
+        row = self._connection.execute(select(table).where(*where)).one_or_none()
+        return None if row is None else _checked(kind, table, row)
+
+    def _all(
+        self,
+        kind: type[R],
+        table: Table,
+        *where: Any,
+        order: Sequence[Any] = (),
+        limit: int | None = None,
+    ) -> list[R]:
+        query = select(table).where(*where).order_by(*order).limit(limit)
+        return [_checked(kind, table, row) for row in self._connection.execute(query)]
+
+
+class SqlTransaction(SqlSnapshot):
+    """Reads and writes over one connection, inside one database transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        insert_outcomes: Callable[[Connection, int, Sequence[OutcomeRow]], int],
+        alive: Callable[[int], bool],
+    ) -> None:
+        super().__init__(connection)
+        self._insert_outcomes = insert_outcomes
+        self._alive = alive
+
+    def create_batch(self, **columns: Any) -> BatchRow:
+        fresh = {
+            "frontier": 0,
+            "completed": 0,
+            "failed": 0,
+            "cancelled": 0,
+            "started": None,
+            "finished": None,
+            "seconds": 0.0,
+            "control": None,
+            "created": clock.now(),
+        }
+        return self._insert(BatchRow, schema.batches, {**fresh, **columns})
+
+    def update_batch(self, batch: int, **columns: Any) -> BatchRow:
+        row = self.batch_by_id(batch)
+        if row is None:
+            raise NotFound(f"batch number {batch} is gone from the store")
+        changed = msgspec.structs.replace(row, **columns)
+        self._replace(schema.batches, changed, schema.batches.c.id == batch)
+        return changed
+
+    def delete_batch(self, batch: int) -> None:
+        for table in schema.metadata.sorted_tables:
+            if "batch" in table.c and table is not schema.engines:
+                self._connection.execute(delete(table).where(table.c.batch == batch))
+        self._connection.execute(delete(schema.batches).where(schema.batches.c.id == batch))
+
+    def add_tasks(
+        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+    ) -> None:
+        row = self.batch_by_id(batch)
+        assert row is not None
+        created = clock.now()
+        numbered = list(enumerate(tasks, start=row.total))
+        self._insert_many(
+            schema.tasks,
+            ((batch, n, name, priority, content, created)
+             for n, (name, priority, content, _) in numbered),
+        )  # fmt: skip
+        done = self._completed_among({before for _, task in numbered for before in task[3]}, batch)
+        edges = [(batch, b, n) for n, task in numbered for b in task[3] if b not in done]
+        waits: dict[int, int] = {}
+        for _, _, number in edges:
+            waits[number] = waits.get(number, 0) + 1
+        self._insert_many(
+            schema.queue,
+            ((batch, n, task[1], waits.get(n, 0), None, None) for n, task in numbered),
+        )
+        self._insert_many(schema.edges, edges)
+        self.update_batch(batch, total=row.total + len(numbered), finished=None)
+
+    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
+        faults.point("claim")
+        found = self._claim_listed if listed else self._claim_range
+        return found(batch, engine, max(1, want), secrets.token_hex(8))
+
+    def holds(self, claim: Claim) -> bool:
+        if claim.id == 0:
+            table = schema.queue
+            where = table.c.batch == claim.batch, table.c.token == claim.token
+            return bool(
+                self._connection.scalar(select(func.count()).select_from(table).where(*where))
+            )
+        table = schema.claims
+        token = self._connection.scalar(select(table.c.token).where(table.c.id == claim.id))
+        return bool(token == claim.token)
+
+    def release(self, claim: Claim, *, finished: bool) -> None:
+        if claim.id == 0:
+            table = schema.queue
+            for row in self._all(QueueRow, table, table.c.batch == claim.batch,
+                                 table.c.token == claim.token):  # fmt: skip
+                free = msgspec.structs.replace(row, engine=None, token=None)
+                self._replace(table, free, table.c.batch == row.batch, table.c.task == row.task)
+            return
+        where = schema.claims.c.id == claim.id, schema.claims.c.token == claim.token
+        if finished:
+            self._connection.execute(delete(schema.claims).where(*where))
+            return
+        row = self._one(ClaimRow, schema.claims, *where)
+        if row is not None:
+            free = msgspec.structs.replace(row, engine=None)
+            self._replace(schema.claims, free, schema.claims.c.id == claim.id)
+
+    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
+        if not rows:
+            return 0
+        counted: dict[str, int] = {}
+        for name, code in (("completed", COMPLETED), ("failed", FAILED), ("cancelled", CANCELLED)):
+            of_kind = [row for row in rows if row[1] == code]
+            if of_kind:
+                counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
+        if listed:
+            table = schema.queue
+            for row in rows:
+                where = table.c.batch == batch, table.c.task == row[0]
+                self._connection.execute(delete(table).where(*where))
+        found = self.batch_by_id(batch)
+        assert found is not None
+        changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
+        if found.done + sum(counted.values()) == found.total:
+            changes["finished"] = clock.now()
+        self.update_batch(batch, **changes)
+        return sum(counted.values())
+
+    def followers(self, batch: int, task: int) -> list[int]:
+        edges, queue = schema.edges, schema.queue
+        query = (
+            select(edges.c.task)
+            .join(queue, (queue.c.batch == edges.c.batch) & (queue.c.task == edges.c.task))
+            .where(edges.c.batch == batch, edges.c.before == task)
+            .order_by(edges.c.task)
+        )
+        return list(self._connection.scalars(query))
+
+    def settle_followers(self, batch: int, task: int) -> None:
+        table = schema.queue
+        for number in self.followers(batch, task):
+            where = table.c.batch == batch, table.c.task == number
+            row = self._one(QueueRow, table, *where)
+            if row is not None:
+                self._replace(table, msgspec.structs.replace(row, waiting=row.waiting - 1), *where)
+        edges = schema.edges
+        where_edges = edges.c.batch == batch, edges.c.before == task
+        self._connection.execute(delete(edges).where(*where_edges))
+
+    def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
+        self._insert_many(schema.attempts, (msgspec.structs.astuple(a) for a in attempts))
+
+    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+        numbers = sorted(tasks)
+        found = self.batch_by_id(batch)
+        assert found is not None
+        lost = dict.fromkeys(("completed", "failed", "cancelled"), 0)
+        names = {COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
+        table, attempts = schema.outcomes, schema.attempts
+        for number in numbers:
+            where = table.c.batch == batch, table.c.task == number
+            status = self._connection.scalar(select(table.c.status).where(*where))
+            if status is None:
+                continue
+            lost[names[status]] += 1
+            self._connection.execute(delete(table).where(*where))
+            self._connection.execute(
+                delete(attempts).where(attempts.c.batch == batch, attempts.c.task == number)
+            )
+        if listed:
+            rows = [row for n in numbers if (row := self.task(batch, n)) is not None]
+            self._insert_many(
+                schema.queue,
+                ((batch, r.task, r.priority, self._waits(r), None, None) for r in rows),
+            )
+        else:
+            for low, high in runs([n for n in numbers if n < found.frontier]):
+                self._insert_claim(batch, low, high, None, "")
+        kept = {name: getattr(found, name) - count for name, count in lost.items()}
+        self.update_batch(batch, **kept, finished=None, control=None)
+
+    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
+        if listed:
+            return runs(sorted(row.task for row in self.queue(batch)))
+        found = self.batch_by_id(batch)
+        assert found is not None
+        left = [r for c in self.claims(batch) for r in gaps(c.low, c.high, self._done_in(batch, c))]
+        return left + ([(found.frontier, found.total)] if found.frontier < found.total else [])
+
+    def request_cancel(self, batch: int, task: int) -> None:
+        self.clear_cancel(batch, task)
+        self._insert_many(schema.cancels, [(batch, task)])
+
+    def clear_cancel(self, batch: int, task: int) -> None:
+        table = schema.cancels
+        where = table.c.batch == batch, table.c.task == task
+        self._connection.execute(delete(table).where(*where))
+
+    def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
+        columns = {
+            "host": host, "pid": pid, "started": clock.now(), "batch": None,
+            "backend": backend, "workers": workers, "running": 0, "rate": 0.0, "stop": 0,
+        }  # fmt: skip
+        return self._insert(EngineRow, schema.engines, columns).id
+
+    def update_engine(self, engine: int, **columns: Any) -> None:
+        row = self._one(EngineRow, schema.engines, schema.engines.c.id == engine)
+        if row is not None:
+            changed = msgspec.structs.replace(row, **columns)
+            self._replace(schema.engines, changed, schema.engines.c.id == engine)
+
+    def sign_off(self, engine: int) -> None:
+        self._connection.execute(delete(schema.engines).where(schema.engines.c.id == engine))
+
+    def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
+        for row in self.claims(batch):
+            if row.engine is not None and self._alive(row.engine):
+                continue
+            mine = msgspec.structs.replace(row, engine=engine, token=token)
+            self._replace(schema.claims, mine, schema.claims.c.id == row.id)
+            return Claim(
+                row.id, batch, token, gaps(row.low, row.high, self._done_in(batch, row)), {}
+            )
+        found = self.batch_by_id(batch)
+        if found is None or found.frontier >= found.total:
+            return None
+        high = min(found.frontier + want, found.total)
+        row = self._insert_claim(batch, found.frontier, high, engine, token)
+        self.update_batch(batch, frontier=high)
+        return Claim(row.id, batch, token, gaps(row.low, row.high, self._done_in(batch, row)), {})
+
+    def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
+        table = schema.queue
+        held = select(table.c.engine).where(table.c.batch == batch, table.c.engine.is_not(None))
+        for other in self._connection.scalars(held.distinct()).all():
+            if not self._alive(other):
+                for row in self._all(QueueRow, table, table.c.batch == batch,
+                                     table.c.engine == other):  # fmt: skip
+                    free = msgspec.structs.replace(row, engine=None, token=None)
+                    self._replace(table, free, table.c.batch == batch, table.c.task == row.task)
+        ready = self._all(
+            QueueRow,
+            table,
+            table.c.batch == batch,
+            table.c.engine.is_(None),
+            table.c.waiting == 0,
+            order=[table.c.priority.desc(), table.c.task],
+            limit=want,
+        )
+        contents = {}
+        for row in ready:
+            mine = msgspec.structs.replace(row, engine=engine, token=token)
+            self._replace(table, mine, table.c.batch == batch, table.c.task == row.task)
+            listed = self.task(batch, row.task)
+            if listed is None:
+                raise damaged("tasks", f"task {row.task}")
+            contents[row.task] = listed.content
+        return Claim(0, batch, token, [], contents) if contents else None
+
+    def _waits(self, row: TaskRow) -> int:
+        edges = schema.edges
+        query = select(func.count()).select_from(edges)
+        where = edges.c.batch == row.batch, edges.c.task == row.task
+        return self._connection.scalar(query.where(*where)) or 0
+
+    def _insert_claim(
+        self, batch: int, low: int, high: int, engine: int | None, token: str
+    ) -> ClaimRow:
+        columns = {"batch": batch, "low": low, "high": high, "engine": engine, "token": token}
+        return self._insert(ClaimRow, schema.claims, columns)
+
+    def _done_in(self, batch: int, claim: ClaimRow) -> list[int]:
+        table = schema.outcomes
+        query = (
+            select(table.c.task)
+            .where(table.c.batch == batch, table.c.task >= claim.low, table.c.task < claim.high)
+            .order_by(table.c.task)
+        )
+        return list(self._connection.scalars(query))
+
+    def _completed_among(self, numbers: set[int], batch: int) -> set[int]:
+        return {
+            n
+            for n in numbers
+            if (row := self.outcome(batch, n)) is not None and row.status == COMPLETED
+        }
+
+    def _insert(self, kind: type[R], table: Table, columns: dict[str, Any]) -> R:
+        """Insert a row whose number the database gives, then seal it with that number."""
+        given = {**columns, "checksum": 0}
+        key = self._connection.execute(insert(table).values(given)).inserted_primary_key
+        assert key is not None
+        row = kind(**{**columns, "id": key[0]})
+        self._replace(table, row, table.c.id == key[0])
+        return row
+
+    def _replace(self, table: Table, row: msgspec.Struct, *where: Any) -> None:
+        values = msgspec.structs.asdict(row)
+        sealed = {**values, "checksum": _seal(table, tuple(values.values()))}
+        self._connection.execute(update(table).where(*where).values(sealed))
+
+    def _insert_many(self, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+        names = [c.name for c in table.c]
+        sealed = [dict(zip(names, (*row, _seal(table, row)), strict=True)) for row in rows]
+        if sealed:
+            self._connection.execute(insert(table), sealed)
+
+
+def _seal(table: Table, columns: tuple[Any, ...]) -> int:
+    return checksum((str(table.name), *columns))
+
+
+def _checked(kind: type[R], table: Table, row: Row[Any]) -> R:
+    *columns, stored = row
+    if _seal(table, tuple(columns)) != stored:
+        raise damaged(table.name, f"row {columns[:2]!r}")
+    return kind(*columns)
+
+
+def check_rows(snapshot: SqlSnapshot, connection: Connection) -> Iterator[str]:
+    """Every row of every table against its checksum, and the counts against the rows."""
+    kinds: dict[Table, type[msgspec.Struct]] = {
+        schema.batches: BatchRow,
+        schema.tasks: TaskRow,
+        schema.queue: QueueRow,
+        schema.claims: ClaimRow,
+        schema.attempts: AttemptRow,
+        schema.engines: EngineRow,
+    }
+    for table in kinds | dict.fromkeys((schema.edges, schema.cancels)):
+        for *columns, stored in connection.execute(select(table)):
+            if _seal(table, tuple(columns)) != stored:
+                yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
+    table = schema.outcomes
+    query = select(table).order_by(table.c.batch, table.c.task).execution_options(yield_per=PAGE)
+    counts: dict[tuple[int, int], int] = {}
+    for batch, *columns in connection.execute(query):
+        row = OutcomeRow._make(columns)
+        if checksum((batch, *row[:-1])) != row.checksum:
+            yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
+        counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
+    raw = select(schema.batches.c["id", "name", "completed", "failed", "cancelled"])
+    for number, name, *recorded in connection.execute(raw):
+        found = [counts.get((number, code), 0) for code in (COMPLETED, FAILED, CANCELLED)]
+        if found != recorded:
+            yield (
+                f"batch {name}: {sum(recorded)} outcomes were recorded "
+                f"{tuple(recorded)}, {sum(found)} are there {tuple(found)}"
+            )

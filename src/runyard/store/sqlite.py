@@ -1,0 +1,137 @@
+"""SQLite: the default store. One file, WAL, one writer at a time, several processes welcome."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Connection, event
+
+from runyard import faults
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
+from runyard.spec.outcome import OutcomeRow
+from runyard.store.base import Store
+from runyard.store.life import LifeLocks
+from runyard.store.schema import migrate
+from runyard.store.sql import SqlSnapshot, SqlTransaction, check_rows
+
+BUSY_SECONDS = 60.0
+_INSERT = (
+    "INSERT OR IGNORE INTO outcomes "
+    "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) "
+    "VALUES ({batch}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+class SqliteStore(Store):
+    """A store in one SQLite file."""
+
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
+        self.location = str(path)
+        self._path = path
+        self._durable = durable
+        self._writing = threading.RLock()
+        with translated(self.location):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._life = LifeLocks(path.with_name("yard.lock"))
+        self._engine = sqlalchemy.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sqlalchemy.pool.QueuePool,
+            pool_size=4, max_overflow=60,
+        )  # fmt: skip
+        event.listen(self._engine, "begin", _begin)
+        with translated(self.location), self._begun("BEGIN IMMEDIATE") as connection:
+            migrate(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqlTransaction]:
+        with (
+            self._writing,
+            translated(self.location),
+            self._begun("BEGIN IMMEDIATE") as connection,
+        ):
+            yield SqlTransaction(connection, _insert_outcomes, self.alive)
+            faults.point("commit")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlSnapshot]:
+        with translated(self.location), self._begun("BEGIN") as connection:
+            yield SqlSnapshot(connection)
+
+    def alive(self, engine: int) -> bool:
+        return self._life.held(engine)
+
+    def hold_life(self, engine: int) -> None:
+        self._life.hold(engine)
+
+    def drop_life(self, engine: int) -> None:
+        self._life.drop(engine)
+
+    def check(self) -> Iterator[str]:
+        try:
+            with self._begun("BEGIN") as connection:
+                for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
+                    if line != "ok":
+                        yield f"SQLite: {line}"
+                yield from check_rows(SqlSnapshot(connection), connection)
+        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+            yield f"SQLite: {str(error).splitlines()[0]}"
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[Connection]:
+        with self._engine.connect().execution_options(runyard_begin=begin) as connection:
+            with connection.begin():
+                yield connection
+
+    def _connect(self) -> sqlite3.Connection:
+        # A URI so that a path with any character in it stays a path.
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
+        connection.execute("PRAGMA wal_autocheckpoint=4000")
+        connection.execute("PRAGMA cache_size=-16000")
+        return connection
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
+
+
+def _insert_outcomes(connection: Connection, batch: int, rows: Sequence[OutcomeRow]) -> int:
+    driver: Any = connection.connection.driver_connection
+    count: int = driver.executemany(_INSERT.format(batch=int(batch)), rows).rowcount
+    return count
+
+
+@contextmanager
+def translated(location: str) -> Iterator[None]:
+    """Turn the database's own errors into ours, each with what to do."""
+    try:
+        yield
+    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        text = str(getattr(error, "orig", None) or error)
+        if "full" in text or "disk I/O error" in text:
+            raise StoreFull(
+                f"the disk has no room for {location}: {text}",
+                hint="free some space, then say `runyard resume`; what is recorded stays",
+            ) from error
+        if "malformed" in text or "not a database" in text or "corrupt" in text:
+            raise StoreDamaged(
+                f"the store {location} is damaged: {text}", hint="run `runyard doctor`"
+            ) from error
+        raise StoreError(f"the store {location} can't be used: {text}") from error
+    except OSError as error:
+        if isinstance(error, RunyardError):
+            raise
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StoreError(f"the store {location} can't be used: {reason}") from error

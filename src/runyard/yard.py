@@ -1,0 +1,358 @@
+"""The facade: a project's batches and everything that can be done with them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from runyard.attempt.load import load
+from runyard.attempt.shell import fields
+from runyard.backends import open_backend
+from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
+from runyard.events import Event, EventBus, Notice, read
+from runyard.reports.progress import Progress, show
+from runyard.reports.result import Result
+from runyard.schedule.engine import Engine
+from runyard.schedule.enroll import enroll
+from runyard.schedule.loop import End
+from runyard.schedule.recorder import cancelled_row
+from runyard.spaces import remove_tree
+from runyard.spec.batch import Batch, items
+from runyard.spec.names import safe_name
+from runyard.spec.status import Status
+from runyard.spec.task import Target, check_parameters, fingerprint
+from runyard.store import open_store
+from runyard.store.base import Store
+from runyard.store.recorded import Recorded
+from runyard.store.rows import BatchRow
+
+DEFAULT = ".runyard"
+OnEvent = Callable[[Event], None]
+
+
+class Yard:
+    """A project's `.runyard` folder: its store, workspaces, audit logs and reports."""
+
+    def __init__(self, location: str | Path | None = None, *, durable: bool = False) -> None:
+        """Open the yard at a folder (default: `$RUNYARD_YARD`, else `.runyard`).
+
+        `memory:` gives one that is gone with the object, for tests. With `durable`, each commit
+        waits for the disk, so that a power cut loses nothing either.
+        """
+        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
+        self.bus = EventBus()
+        self._durable = durable
+        self._store: Store | None = None
+        self._temporary: Path | None = None
+        if self.location == "memory:":
+            self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
+        self.folder = self._temporary or Path(self.location).absolute()
+
+    @property
+    def store(self) -> Store:
+        """The durable record, opened on first use."""
+        if self._store is None:
+            self._store = open_store(self.location, durable=self._durable)
+        return self._store
+
+    def submit(self, batch: Batch, *, fresh: bool = False) -> str:
+        """Put a batch on record without running it; its name."""
+        recorded, _ = self._enroll(batch, fresh)
+        return recorded.name
+
+    def run(
+        self,
+        batch: Batch,
+        *,
+        backend: str = "processes",
+        workers: int | None = None,
+        progress: Progress = None,
+        on_event: OnEvent | None = None,
+        fresh: bool = False,
+        **options: Any,
+    ) -> Result:
+        """Run a batch, or go on with it; what is recorded is not run again.
+
+        `options` are those of `Options`: retries, timeout, memory, priority, fail_fast, …
+        """
+        batch = batch.with_options(**options)
+        place = open_backend(backend, workers)
+        try:
+            recorded, notices = self._enroll(batch, fresh)
+        except BaseException:
+            place.close()
+            raise
+        for text in notices:
+            self.bus.publish(Notice(batch=recorded.name, text=text))
+        return self._run(recorded, place, batch.functions, batch.codec, progress, on_event, notices)
+
+    def resume(
+        self,
+        name: str,
+        *,
+        backend: str = "processes",
+        workers: int | None = None,
+        progress: Progress = None,
+        on_event: OnEvent | None = None,
+        codec: str = "msgpack",
+    ) -> Result:
+        """Go on with a recorded batch. One of functions by value needs its script run again."""
+        recorded = self.recorded(name)
+        if recorded.row.pending:
+            self._refuse_by_value(recorded)
+        place = open_backend(backend, workers)
+        return self._run(recorded, place, {}, codec, progress, on_event, [])
+
+    def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
+        """Let the failed tasks run again at the next `resume`; how many there are."""
+        recorded = self.recorded(name)
+        wanted = [Status(status).code]
+        with self.store.transaction() as tx:
+            rows = tx.outcomes(recorded.id, statuses=wanted)
+            tasks = [row.task for row in rows]
+            if recorded.listed:
+                tasks += [
+                    row.task
+                    for row in tx.outcomes(recorded.id, statuses=[Status.CANCELLED.code])
+                    if row.error is not None and b"DependencyFailed" in row.error
+                ]
+            if tasks:
+                tx.requeue(recorded.id, tasks, listed=recorded.listed)
+        return len(tasks)
+
+    def stop(self, name: str | None = None) -> int:
+        """Ask running engines to stop after their current tasks; how many there are."""
+        asked = 0
+        with self.store.transaction() as tx:
+            wanted = None if name is None else self._row(tx.batch(name), name).id
+            for engine in tx.engines():
+                if self.store.alive(engine.id) and wanted in (None, engine.batch):
+                    tx.update_engine(engine.id, stop=1)
+                    asked += 1
+        return asked
+
+    def cancel(self, name: str, task: int | None = None) -> int:
+        """Cancel a batch or one task, running or not; how many were cancelled or asked to be."""
+        recorded = self.recorded(name)
+        with self.store.transaction() as tx:
+            engines = [e for e in tx.engines() if e.batch == recorded.id and self.store.alive(e.id)]
+            if task is not None:
+                return self._cancel_task(tx, recorded, task, bool(engines))
+            pending = sum(h - l for l, h in tx.pending(recorded.id, listed=recorded.listed))
+            if engines:
+                tx.update_batch(recorded.id, control="cancel")
+                return pending
+            rows = [
+                cancelled_row(recorded.id, number)
+                for low, high in tx.pending(recorded.id, listed=recorded.listed)
+                for number in range(low, high)
+            ]
+            return tx.record(recorded.id, rows, listed=recorded.listed)
+
+    def clear(self, name: str) -> None:
+        """Forget a batch: its record, its files, everything."""
+        recorded = self.recorded(name)
+        with self.store.transaction() as tx:
+            if any(e.batch == recorded.id and self.store.alive(e.id) for e in tx.engines()):
+                raise UsageError(f"{name} is running", hint=f"stop it first: runyard stop {name}")
+            tx.delete_batch(recorded.id)
+        remove_tree(self.batch_folder(name))
+
+    def status(self) -> list[Result]:
+        """Every batch, oldest first."""
+        with self.store.snapshot() as view:
+            return [Result(self.store, row.name) for row in view.batches()]
+
+    def results(self, name: str, *, codec: str = "msgpack") -> Result:
+        """What came out of a batch; `codec="pickle"` lets pickled values be unpickled."""
+        self.recorded(name)
+        return Result(self.store, name, codec=codec)
+
+    def events(self, name: str, *, task: int | None = None) -> Iterator[dict[str, Any]]:
+        """The story of a batch, or of one task, from its audit log."""
+        self.recorded(name)
+        path = self.batch_folder(name) / "events.jsonl"
+        return read(path, task=task) if path.exists() else iter(())
+
+    def recorded(self, name: str) -> Recorded:
+        """A batch as it stands on record."""
+        with self.store.snapshot() as view:
+            return Recorded(self._row(view.batch(name), name))
+
+    def batch_folder(self, name: str) -> Path:
+        """Where a batch's files are."""
+        return self.folder / "batches" / safe_name(name, "batch name")
+
+    def close(self) -> None:
+        """Let go of the store and of whoever listens."""
+        self.bus.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(
+        self,
+        recorded: Recorded,
+        backend: Any,
+        functions: dict[str, Callable[..., Any]],
+        codec: str,
+        progress: Progress,
+        on_event: OnEvent | None,
+        notices: list[str],
+    ) -> Result:
+        with contextlib.ExitStack() as stack:
+            if on_event is not None:
+                stack.enter_context(self.bus.subscribe(Event, on_event))
+            stack.enter_context(show(self.bus, progress, recorded.name, notices))
+            if not recorded.row.pending:
+                backend.close()
+                return Result(self.store, recorded.name, codec=codec, end=End.FINISHED.value)
+            engine = Engine(self.store, recorded, backend, self.folder, self.bus.publish, functions)
+            end = engine.run()
+            self.bus.flush()
+        if end is End.INTERRUPTED:
+            if engine.signal == signal.SIGTERM:
+                raise SystemExit(128 + signal.SIGTERM)
+            raise KeyboardInterrupt
+        return Result(self.store, recorded.name, codec=codec, end=end.value)
+
+    def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
+        root = os.getcwd()
+        code = {**_check_targets(batch, root), **batch.code()}
+        with self.store.transaction() as tx:
+            row, _, notices = enroll(tx, batch, root=root, code=code, fresh=fresh)
+        return Recorded(row), notices
+
+    def _cancel_task(self, tx: Any, recorded: Recorded, task: int, running: bool) -> int:
+        if not 0 <= task < recorded.row.total:
+            raise NotFound(
+                f"there is no task {recorded.name}/{task}",
+                hint=f"its tasks are 0 to {recorded.row.total - 1}",
+            )
+        if tx.outcome(recorded.id, task) is not None:
+            return 0
+        if running:
+            tx.request_cancel(recorded.id, task)
+            return 1
+        rows = [cancelled_row(recorded.id, task)]
+        return int(tx.record(recorded.id, rows, listed=recorded.listed))
+
+    def _refuse_by_value(self, recorded: Recorded) -> None:
+        targets = [recorded.target]
+        if recorded.listed:
+            with self.store.snapshot() as view:
+                targets = [recorded.task(view, row.task).target for row in view.tasks(recorded.id)]
+        for target in targets:
+            if target is not None and target.kind == "value":
+                raise BadTarget(
+                    f"{recorded.name} runs the function {target.ref}, which travels by value and "
+                    "is never stored",
+                    hint="run its script or notebook cell again; it goes on where it stopped",
+                )
+
+    @staticmethod
+    def _row(row: BatchRow | None, name: str) -> BatchRow:
+        if row is None:
+            raise NotFound(
+                f"there is no batch {name!r}", hint="`runyard status` lists those there are"
+            )
+        return row
+
+
+def run(
+    batch: Batch,
+    *,
+    backend: str = "processes",
+    workers: int | None = None,
+    yard: Yard | str | Path | None = None,
+    progress: Progress = None,
+    on_event: OnEvent | None = None,
+    fresh: bool = False,
+    **options: Any,
+) -> Result:
+    """Run a batch in the default yard, or the one named; see `Yard.run`."""
+    place = yard if isinstance(yard, Yard) else Yard(yard)
+    return place.run(
+        batch, backend=backend, workers=workers, progress=progress, on_event=on_event,
+        fresh=fresh, **options,
+    )  # fmt: skip
+
+
+def map(  # noqa: A001
+    fn: Callable[..., Any],
+    values: Iterable[Any],
+    *,
+    seed: int | None = None,
+    name: str | None = None,
+    **run_options: Any,
+) -> list[Any]:
+    """What the function returns for each item, in order; raises if any of them failed."""
+    batch = items(fn, values, parameter=_first_parameter(fn), seed=seed, name=name)
+    result = run(batch, **run_options)
+    stats = result.stats
+    if stats.completed != stats.total:
+        groups = result.failures()
+        first = f"; first: {groups[0].kind}: {groups[0].message}" if groups else ""
+        raise TasksFailed(
+            f"{stats.total - stats.completed} of {stats.total} tasks did not complete{first}",
+            hint=f"the others are recorded: runyard results {result.name} --status failed",
+            result=result,
+        )
+    return list(result.values())
+
+
+def _first_parameter(fn: Callable[..., Any]) -> str:
+    names = [n for n in inspect.signature(fn).parameters if n != "ctx"]
+    if not names:
+        raise BadSpec("the function takes no parameter", hint="it gets each item as its first")
+    return names[0]
+
+
+def _check_targets(batch: Batch, root: str) -> dict[str, str]:
+    """Load what can be loaded, so that a mistake shows before anything starts."""
+    code = {}
+    described = [(batch.target, _names(batch))] if batch.target is not None else []
+    for target, names in described + [(t.target, set(t.params)) for t in batch.listed]:
+        assert target is not None
+        if target.kind == "shell":
+            _check_command(target, names)
+        elif target.kind in ("import", "file"):
+            function = load(target, root)
+            check_parameters(function, names)
+            code[target.ref] = fingerprint(function)
+    return code
+
+
+def _names(batch: Batch) -> set[str]:
+    assert batch.plan is not None
+    return set(batch.plan.params(0))
+
+
+def _check_command(target: Target, names: set[str]) -> None:
+    missing = sorted(fields(target.ref) - names)
+    if missing:
+        raise BadSpec(
+            f"the command uses {{{missing[0]}}}, which has no value",
+            hint=f"give it one with --set {missing[0]}=… or --grid {missing[0]}=…",
+        )
