@@ -7,7 +7,7 @@ import time
 
 from benchmarks.figures import Figure, at_least
 from benchmarks.ours import seconds_for
-from benchmarks.rounds import fresh, in_rounds, median_ratio
+from benchmarks.rounds import fresh, in_rounds, median_ratio, spread
 from benchmarks.work import wait
 
 TASKS = 20_000
@@ -26,6 +26,7 @@ def measure(rounds: int) -> list[Figure]:
     )
     share = 100 * median_ratio(seconds["bare asyncio"], seconds["Runyard"])
     note = f"{min(seconds['Runyard']):.2f} s against {min(seconds['bare asyncio']):.2f} s (best)"
+    note += f", {spread(seconds['bare asyncio'], seconds['Runyard'])}"
     label = "20,000 coroutines of 100 ms: speed of a bare asyncio loop reached"
     return [Figure("coroutines", label, share, "%", at_least(85), note)]
 

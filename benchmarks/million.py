@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.figures import Figure, at_most
 from benchmarks.ours import seconds_for
-from benchmarks.rounds import fresh, in_rounds
+from benchmarks.rounds import fresh, in_rounds, median_ratio, spread
 from benchmarks.work import noop
 
 SMALL, MIDDLE, LARGE = 10_000, 100_000, 1_000_000
@@ -31,13 +31,12 @@ def runyard(count: int, folder: str) -> Run:
 
 
 def _time(middle: list[Run], large: list[Run]) -> Figure:
-    factor = LARGE / MIDDLE
-    ratio = median(
-        b["seconds"] / (factor * a["seconds"]) for a, b in zip(middle, large, strict=True)
-    )
+    whole = [run["seconds"] for run in large]
+    ten_times = [run["seconds"] * LARGE / MIDDLE for run in middle]
     note = f"{_median(large, 'seconds'):.2f} s against 10 × {_median(middle, 'seconds'):.2f} s"
+    note += f", {spread(whole, ten_times)}"
     label = "1,000,000 no-ops: time / ten times that of 100,000"
-    return Figure("million", label, ratio, target=at_most(1.15), note=note)
+    return Figure("million", label, median_ratio(whole, ten_times), target=at_most(1.15), note=note)
 
 
 def _memory(small: list[Run], large: list[Run]) -> Figure:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from benchmarks.figures import Figure, Target, at_least, rate
-from benchmarks.rounds import fresh, in_rounds, median_ratio
+from benchmarks.rounds import fresh, in_rounds, median_ratio, spread
 
 SIZES = (200_000, 20_000)
 SELF_CHUNKING = ("joblib auto", "mpire")
@@ -59,7 +59,7 @@ def _figures(size: int, state: str, rates: Mapping[str, Sequence[float]]) -> lis
     best = [max(pair) for pair in zip(*(rates[name] for name in SELF_CHUNKING), strict=True)]
 
     def against(name: str, theirs: Sequence[float], target: Target | None = None) -> Figure:
-        note = f"{rate(median(ours))} against {rate(median(theirs))}"
+        note = f"{rate(median(ours))} against {rate(median(theirs))}, {spread(ours, theirs)}"
         label = f"{size:,} {state}: Runyard / {name}"
         return Figure("noop", label, median_ratio(ours, theirs), target=target, note=note)
 

@@ -41,6 +41,12 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return median(a / b for a, b in zip(above, below, strict=True))
 
 
+def spread(above: Sequence[float], below: Sequence[float]) -> str:
+    """The lowest and the highest ratio of a round: how far to trust the median."""
+    ratios = [a / b for a, b in zip(above, below, strict=True)]
+    return f"rounds {min(ratios):.2f}–{max(ratios):.2f}"
+
+
 def fresh(function: str, **arguments: Any) -> Any:
     """Call `module:function` in a new interpreter, with a folder of its own that is removed."""
     with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:

@@ -8,7 +8,7 @@ from multiprocessing import Pool
 
 from benchmarks.figures import Figure, at_most
 from benchmarks.ours import WORKERS, seconds_for
-from benchmarks.rounds import fresh, in_rounds, median_ratio
+from benchmarks.rounds import fresh, in_rounds, median_ratio, spread
 from benchmarks.work import nap, noop
 
 TASKS = 200
@@ -29,6 +29,7 @@ def measure(rounds: int) -> list[Figure]:
     )
     ratio = median_ratio(seconds["Runyard"], seconds["imap_unordered"])
     note = f"{min(seconds['Runyard']):.2f} s against {min(seconds['imap_unordered']):.2f} s (best)"
+    note += f", {spread(seconds['Runyard'], seconds['imap_unordered'])}"
     label = "200 tasks of 50 ms, one of 2 s: time / one-at-a-time dispatch"
     return [Figure("straggler", label, ratio, target=at_most(1.05), note=note)]
 

@@ -107,7 +107,7 @@ class Yard:
         """Go on with a recorded batch. One of functions by value needs its script run again."""
         recorded = self.recorded(name)
         if recorded.row.pending:
-            self._refuse_by_value(recorded)
+            self.refuse_by_value(name)
         place = open_backend(backend, workers)
         return self._run(recorded, place, {}, codec, progress, on_event, [])
 
@@ -146,13 +146,13 @@ class Yard:
             engines = [e for e in tx.engines() if e.batch == recorded.id and self.store.alive(e.id)]
             if task is not None:
                 return self._cancel_task(tx, recorded, task, bool(engines))
-            pending = sum(h - l for l, h in tx.pending(recorded.id, listed=recorded.listed))
+            left = tx.pending(recorded.id, listed=recorded.listed)
             if engines:
                 tx.update_batch(recorded.id, control="cancel")
-                return pending
+                return sum(high - low for low, high in left)
             rows = [
                 cancelled_row(recorded.id, number)
-                for low, high in tx.pending(recorded.id, listed=recorded.listed)
+                for low, high in left
                 for number in range(low, high)
             ]
             return tx.record(recorded.id, rows, listed=recorded.listed)
@@ -186,6 +186,21 @@ class Yard:
         """A batch as it stands on record."""
         with self.store.snapshot() as view:
             return Recorded(self._row(view.batch(name), name))
+
+    def refuse_by_value(self, name: str) -> None:
+        """Raise for a batch whose functions travel by value: only its script can go on with it."""
+        recorded = self.recorded(name)
+        targets = [recorded.target]
+        if recorded.listed:
+            with self.store.snapshot() as view:
+                targets = [recorded.task(view, row.task).target for row in view.tasks(recorded.id)]
+        for target in targets:
+            if target is not None and target.kind == "value":
+                raise BadTarget(
+                    f"{recorded.name} runs the function {target.ref}, which travels by value and "
+                    "is never stored",
+                    hint="run its script or notebook cell again; it goes on where it stopped",
+                )
 
     def batch_folder(self, name: str) -> Path:
         """Where a batch's files are."""
@@ -257,19 +272,6 @@ class Yard:
             return 1
         rows = [cancelled_row(recorded.id, task)]
         return int(tx.record(recorded.id, rows, listed=recorded.listed))
-
-    def _refuse_by_value(self, recorded: Recorded) -> None:
-        targets = [recorded.target]
-        if recorded.listed:
-            with self.store.snapshot() as view:
-                targets = [recorded.task(view, row.task).target for row in view.tasks(recorded.id)]
-        for target in targets:
-            if target is not None and target.kind == "value":
-                raise BadTarget(
-                    f"{recorded.name} runs the function {target.ref}, which travels by value and "
-                    "is never stored",
-                    hint="run its script or notebook cell again; it goes on where it stopped",
-                )
 
     @staticmethod
     def _row(row: BatchRow | None, name: str) -> BatchRow:

@@ -31,25 +31,35 @@ class Output:
     def begin(self) -> None:
         """A task is about to start."""
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
+    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:
         """A task has ended: put what it printed where it belongs."""
 
 
 class SpoolOutput(Output):
     """Descriptors 1 and 2 of a worker process, caught in spool files."""
 
+    QUICK = 0.0002
+    """A task shorter than this started no process; only Python's own streams are looked at."""
+
     def __init__(self, spool: Path) -> None:
-        self._descriptors = []
         self._before = [(number, os.dup(number)) for number in (1, 2)]
+        self._descriptors = []
         for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.dup2(descriptor, number)
-            setattr(sys, name, io.TextIOWrapper(
-                open(number, "wb", closefd=False), encoding="utf-8", errors="backslashreplace",
-                line_buffering=True,
-            ))  # fmt: skip
             self._descriptors.append(descriptor)
-        self._out, self._err = self._descriptors
+            setattr(sys, name, _Text(number))
+        _written.clear()
+
+    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:
+        if not _written and seconds < self.QUICK:
+            return
+        _written.clear()
+        with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if any(os.fstat(descriptor).st_size for descriptor in self._descriptors):
+            empty_spool(self._descriptors, task_folder(folder, task, attempt))
 
     def close(self) -> None:
         """Put the descriptors back as they were."""
@@ -59,14 +69,26 @@ class SpoolOutput(Output):
         for descriptor in self._descriptors:
             os.close(descriptor)
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):  # the task closed or broke its own streams
-            return
-        if os.fstat(self._out).st_size or os.fstat(self._err).st_size:
-            empty_spool(self._descriptors, task_folder(folder, task, attempt))
+
+_written: set[bool] = set()  # not empty: something was written since it was last looked at
+
+
+class _Bytes(io.BufferedWriter):
+    def write(self, data: Any, /) -> int:
+        _written.add(True)
+        return super().write(data)
+
+
+class _Text(io.TextIOWrapper):
+    """A stream on a descriptor that says when it is written to."""
+
+    def __init__(self, number: int) -> None:
+        raw = io.FileIO(number, "wb", closefd=False)
+        super().__init__(_Bytes(raw), "utf-8", "backslashreplace", line_buffering=True)
+
+    def write(self, text: str, /) -> int:
+        _written.add(True)
+        return super().write(text)
 
 
 def spool_files(spool: Path) -> dict[str, Path]:
@@ -118,7 +140,7 @@ class StreamOutput(Output):
         self._kept = {name: io.StringIO() for name in STREAMS}
         _lane.set(self._kept)
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
+    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:  # noqa: ARG002
         _lane.set(None)
         with contextlib.suppress(OSError):
             for name, kept in self._kept.items():

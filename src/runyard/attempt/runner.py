@@ -16,6 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from runyard import clock
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
@@ -54,15 +56,14 @@ class Call(NamedTuple):
         return cls(function, wants_context(function), is_coroutine)
 
 
-class Work(NamedTuple):
+class Work(msgspec.Struct, gc=False):
     """One task, ready to be called."""
 
-    chunk: int
     task: int
     attempt: int
     params: dict[str, Any]
     call: Call
-    listed: ListedTask | None
+    listed: ListedTask | None = None
 
 
 class Program:
@@ -91,20 +92,19 @@ class Program:
             assert self.plan is not None
             assert self.only is not None
             for task, params in self.plan.walk(chunk.low, chunk.high):
-                yield Work(chunk.id, task, 0, params, self.only, None)
+                yield Work(task, 0, params, self.only)
             return
         for item in chunk.items:
-            yield self._item(chunk.id, item)
+            yield self._item(item)
 
-    def _item(self, chunk: int, item: Item) -> Work:
+    def _item(self, item: Item) -> Work:
         if item.content is None:
             assert self.plan is not None
             assert self.only is not None
-            params = self.plan.params(item.task)
-            return Work(chunk, item.task, item.attempt, params, self.only, None)
+            return Work(item.task, item.attempt, self.plan.params(item.task), self.only)
         listed = decode_listed(item.content)
         call = self.call((listed.target.kind, listed.target.ref))
-        return Work(chunk, item.task, item.attempt, dict(listed.params), call, listed)
+        return Work(item.task, item.attempt, dict(listed.params), call, listed)
 
 
 class Runner:
@@ -134,43 +134,56 @@ class Runner:
         self._context: Context | None = None
         self._work: Work | None = None
         self._loop: asyncio.Runner | None = None
+        self._timeout = job.timeout
+        self._none = encode_as(job.codec, None)
+        # Whether there is anything to do before a task but to note it.
+        self._prepared = job.chdir or type(self._output).begin is not Output.begin
+        self.ended = 0.0  # when the last attempt did
 
-    def run(self, work: Work) -> OutcomeRow | Failure:
+    def run(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
         """One attempt, from its start to its row."""
-        started, begin = self._begin(work)
-        call = work.call
+        self._work = work
+        self._context = None
+        call, params = work.call, work.params
+        begin = perf_counter()
+        started = self._begin(work, chunk, begin)
         try:
             if call.wants_context:
-                value = call.function(ctx=self.context(), **work.params)
+                value = call.function(ctx=self.context(), **params)
             else:
-                value = call.function(**work.params)
+                value = call.function(**params)
             if call.is_coroutine:
                 value = self._own_loop().run(value)
-            seconds = perf_counter() - begin
-            return self._completed(work, encode_as(self._codec, value), started, seconds)
+            self.ended = perf_counter()
+            return self._completed(work, value, started, self.ended - begin)
         except KeyboardInterrupt:
-            self._end(work, ok=False)
+            self._end(work, perf_counter() - begin, ok=False)
             raise
         except BaseException as error:
-            return self._failed(work, error, started, perf_counter() - begin)
+            self.ended = perf_counter()
+            return self._failed(work, error, started, self.ended - begin)
 
-    async def run_async(self, work: Work) -> OutcomeRow | Failure:
+    async def run_async(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
         """The same on a loop: coroutine functions here, others in a thread."""
-        started, begin = self._begin(work)
+        self._work = work
+        self._context = None
         call = work.call
+        begin = perf_counter()
+        started = self._begin(work, chunk, begin)
         try:
             extra = {"ctx": self.context()} if call.wants_context else {}
             if call.is_coroutine:
                 value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
             else:
                 value = await asyncio.to_thread(call.function, **extra, **work.params)
-            seconds = perf_counter() - begin
-            return self._completed(work, encode_as(self._codec, value), started, seconds)
+            self.ended = perf_counter()
+            return self._completed(work, value, started, self.ended - begin)
         except asyncio.CancelledError:
-            self._end(work, ok=False)
+            self._end(work, perf_counter() - begin, ok=False)
             raise
         except BaseException as error:
-            return self._failed(work, error, started, perf_counter() - begin)
+            self.ended = perf_counter()
+            return self._failed(work, error, started, self.ended - begin)
 
     def timeout(self, work: Work) -> float | None:
         """How long this attempt may take."""
@@ -209,31 +222,34 @@ class Runner:
             self._loop.close()
             self._loop = None
 
-    def _begin(self, work: Work) -> tuple[float, float]:
-        self._slots.note(self.lane, self._batch, work.task, work.attempt, work.chunk)
-        self._work = work
-        self._context = None
-        self._output.begin()
-        if self.program.job.chdir:
-            os.chdir(self.workspace(work.task, work.attempt))
-        return clock.now(), perf_counter()
+    def _begin(self, work: Work, chunk: int, begin: float) -> float:
+        self._slots.note(self.lane, self._batch, work.task, work.attempt, chunk, begin)
+        if self._prepared:
+            self._output.begin()
+            if self.program.job.chdir:
+                os.chdir(self.workspace(work.task, work.attempt))
+        return clock.now()
 
-    def _end(self, work: Work, *, ok: bool) -> None:
-        self._output.end(self._folder, work.task, work.attempt)
+    def _end(self, work: Work, seconds: float, *, ok: bool) -> None:
+        self._output.end(self._folder, work.task, work.attempt, seconds)
         if self._space is not None:
             if self.program.job.chdir:
                 os.chdir(self.program.job.root)
             self._spaces.settle(work.task, work.attempt, ok=ok)
             self._space = None
 
-    def _completed(self, work: Work, value: bytes, started: float, seconds: float) -> OutcomeRow:
-        limit = self.timeout(work)
+    def _completed(self, work: Work, value: Any, started: float, seconds: float) -> OutcomeRow:
+        limit = self._timeout if work.listed is None else self.timeout(work)
         if limit is not None and seconds > limit:
             raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
-        self._end(work, ok=True)
-        row = (work.task, COMPLETED, work.attempt, value, None, started, seconds, self._worker)
+        data = self._none if value is None else encode_as(self._codec, value)
+        self._end(work, seconds, ok=True)
+        row = (
+            self._batch, work.task, COMPLETED, work.attempt, data, None, started, seconds,
+            self._worker,
+        )  # fmt: skip
         # A plain tuple: the engine and the store look at rows by position.
-        return cast("OutcomeRow", (*row, checksum((self._batch, *row))))
+        return cast("OutcomeRow", (*row[1:], checksum(row)))
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
         if isinstance(error, MemoryError) and self.program.job.memory is not None:
@@ -242,7 +258,7 @@ class Runner:
                 f"needed more than its limit of {limit:,} bytes"
             ).with_traceback(error.__traceback__)
         info = error_info(error)
-        self._end(work, ok=False)
+        self._end(work, seconds, ok=False)
         row = OutcomeRow.sealed(
             self._batch, work.task, FAILED, work.attempt, None, info.encode(), started, seconds,
             self._worker,

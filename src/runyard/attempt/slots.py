@@ -10,12 +10,12 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import time
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 SIZE = 64
-_NOTE = struct.Struct("<qqqqq")  # batch, task, attempt, chunk, start (monotonic, ns)
+_NOTE = struct.Struct("<qqqqd")  # batch, task, attempt, chunk, start
 _STOP = struct.Struct("<q")
 _STOP_AT = 48
 IDLE = -1
@@ -28,12 +28,12 @@ class Note(NamedTuple):
     task: int  # IDLE: nothing
     attempt: int
     chunk: int
-    since: int  # monotonic, nanoseconds
+    since: float  # by perf_counter, which all processes of a machine share
 
     @property
     def seconds(self) -> float:
         """For how long it has been running."""
-        return max(0.0, (time.monotonic_ns() - self.since) / 1e9)
+        return max(0.0, perf_counter() - self.since)
 
 
 class Slots:
@@ -60,9 +60,11 @@ class Slots:
         _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
 
-    def note(self, lane: int, batch: int, task: int, attempt: int, chunk: int) -> None:
+    def note(
+        self, lane: int, batch: int, task: int, attempt: int, chunk: int, since: float
+    ) -> None:
         """The lane is about to start this task."""
-        _NOTE.pack_into(self._map, lane * SIZE, batch, task, attempt, chunk, time.monotonic_ns())
+        _NOTE.pack_into(self._map, lane * SIZE, batch, task, attempt, chunk, since)
 
     def idle(self, lane: int) -> None:
         """The lane runs nothing."""

@@ -138,7 +138,7 @@ class _Lane:
             for work in self._runner.program.work(chunk):
                 if self.abandoned or self._slots.stopped(self.number) >= chunk.id:
                     break
-                result = await self._runner.run_async(work)
+                result = await self._runner.run_async(work, chunk.id)
                 self._done += 1
                 self._bring(result)
             if self.abandoned:

@@ -1,4 +1,4 @@
-"""`serial`: one task after another, in the caller's own thread. For debugging, and as the measure."""
+"""`serial`: one task after another in the caller's own thread; for debugging, and the measure."""
 
 from __future__ import annotations
 
@@ -96,17 +96,17 @@ class SerialBackend(Backend):
             self._current = None
             self._inbox.put(News(0, chunk.id, self._done, None))
             return
-        result = self._run(work)
+        result = self._run(work, chunk.id)
         self._done += 1
         self._inbox.put(News(0, chunk.id, self._done, result))
 
-    def _run(self, work: Work) -> OutcomeRow | Failure:
+    def _run(self, work: Work, chunk: int) -> OutcomeRow | Failure:
         runner = self._runner
         assert runner is not None
         enter(runner)
         try:
             with _alarm(runner.timeout(work), runner):
-                return runner.run(work)
+                return runner.run(work, chunk)
         finally:
             enter(None)
 

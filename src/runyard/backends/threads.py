@@ -103,7 +103,7 @@ class _Lane:
             for work in self._runner.program.work(chunk):
                 if self.abandoned or self._slots.stopped(self._number) >= chunk.id:
                     break
-                result = self._runner.run(work)
+                result = self._runner.run(work, chunk.id)
                 self._done += 1
                 self._bring(result)
             if self.abandoned:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -60,6 +61,7 @@ def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:
             return
         for member in running:
             _signal(member, signal.SIGKILL)
+        time.sleep(0.002)
 
 
 def resident(pid: int) -> int:

@@ -40,12 +40,12 @@ def main(descriptor: int) -> None:
     lanes: dict[int, int] = {}
     try:
         while True:
-            ready, _, _ = select.select([control, wake_out], [], [])
+            ready, _, _ = select.select([control.fileno(), wake_out], [], [])
             if wake_out in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake_out, 4096)
                 _reap(control, lanes)
-            if control in ready and not _obey(control, lanes, (wake_in, wake_out)):
+            if control.fileno() in ready and not _obey(control, lanes, (wake_in, wake_out)):
                 return
     except OSError:
         return

@@ -15,8 +15,10 @@ import socket
 import struct
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import TypeVar
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import Output, SpoolOutput
@@ -36,6 +38,9 @@ from runyard.backends import tree
 from runyard.spec.outcome import OutcomeRow
 
 FLUSH_SECONDS = 0.02
+LOOK_SECONDS = 0.0005
+"""So long may tasks go on before the worker looks whether it should stop."""
+
 LENGTH = struct.Struct("<I")
 JOB, CHUNK, REST = b"J", b"C", b"R"
 
@@ -46,77 +51,68 @@ class Outbox:
     def __init__(self, channel: socket.socket, lane: int) -> None:
         self._channel = channel
         self._lane = lane
-        self._lock = threading.Lock()
-        self._wanted = threading.Event()
-        self._sent = perf_counter()
-        self._begin(0)
+        self._sending = threading.Lock()
+        self._busy = threading.Event()
+        self._results: deque[OutcomeRow | Failure] = deque()
+        self._emitted: deque[Emission] = deque()
+        self._chunk = 0
+        self._done = 0
+        self.result = self._results.append
+        self.flush_at = 0.0  # when what is here should be sent
         threading.Thread(target=self._flush_late, daemon=True, name="runyard-flush").start()
 
     def begin(self, chunk: int) -> None:
         """What comes now belongs to this chunk."""
-        with self._lock:
-            self._begin(chunk)
-
-    def result(self, result: OutcomeRow | Failure) -> None:
-        """An attempt has ended."""
-        with self._lock:
-            self._done += 1
-            if type(result) is tuple:
-                self._rows.append(result)
-                self._seconds += result[6]
-            else:
-                self._failures.append(result)  # type: ignore[arg-type]
-                self._seconds += result[0][6]  # type: ignore[index]
-            if perf_counter() - self._sent >= FLUSH_SECONDS:
-                self._send(finished=False)
-            elif not self._wanted.is_set():
-                self._wanted.set()
+        self._chunk = chunk
+        self._done = 0
+        self._busy.set()
 
     def emit(self, emission: Emission) -> None:
         """The running task has something to tell."""
-        with self._lock:
-            self._emitted.append(emission)
-        self._wanted.set()
+        self._emitted.append(emission)
 
     def finish(self) -> None:
         """Nothing more comes of this chunk."""
-        with self._lock:
-            self._send(finished=True)
+        self._busy.clear()
+        self.flush(finished=True)
 
-    def _begin(self, chunk: int) -> None:
-        self._chunk = chunk
-        self._done = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        self._rows: list[OutcomeRow] = []
-        self._failures: list[Failure] = []
-        self._emitted: list[Emission] = []
-        self._seconds = 0.0
-
-    def _send(self, *, finished: bool) -> None:
-        report = Report(
-            self._lane, self._chunk, self._done, self._rows, self._failures, self._emitted,
-            self._seconds, finished,
-        )  # fmt: skip
-        data = encode_report(report)
-        self._reset()
-        self._wanted.clear()
-        self._channel.sendall(LENGTH.pack(len(data)) + data)
-        self._sent = perf_counter()
+    def flush(self, *, finished: bool = False) -> None:
+        """Send what is here."""
+        with self._sending:
+            rows: list[OutcomeRow] = []
+            failures: list[Failure] = []
+            for result in _taken(self._results):
+                if type(result) is tuple:
+                    rows.append(result)
+                else:
+                    failures.append(result)  # type: ignore[arg-type]
+            emitted = _taken(self._emitted)
+            if rows or failures or emitted or finished:
+                self._done += len(rows) + len(failures)
+                seconds = sum(row[6] for row in rows) + sum(f.row.seconds for f in failures)
+                report = Report(
+                    self._lane, self._chunk, self._done, rows, failures, emitted, seconds, finished
+                )
+                data = encode_report(report)
+                self._channel.sendall(LENGTH.pack(len(data)) + data)
+            self.flush_at = perf_counter() + FLUSH_SECONDS
 
     def _flush_late(self) -> None:
         """Send what waits while the main thread is busy with a task."""
-        try:
+        with contextlib.suppress(OSError):  # the engine is gone; the warden ends the task
             while True:
-                self._wanted.wait()
+                self._busy.wait()
                 sleep(FLUSH_SECONDS)
-                with self._lock:
-                    late = perf_counter() - self._sent >= FLUSH_SECONDS
-                    if late and (self._rows or self._failures or self._emitted):
-                        self._send(finished=False)
-        except OSError:  # the engine is gone; the warden ends the task
-            return
+                if self._busy.is_set() and perf_counter() >= self.flush_at:
+                    self.flush()
+
+
+Some = TypeVar("Some")
+
+
+def _taken(things: deque[Some]) -> list[Some]:
+    """What is in a deque that another thread appends to."""
+    return [things.popleft() for _ in range(len(things))]
 
 
 class Worker:
@@ -160,13 +156,19 @@ class Worker:
     def _run(self, chunk: Chunk) -> None:
         assert self._runner is not None
         assert self._slots is not None
-        runner, outbox, stopped = self._runner, self._outbox, self._slots.stopped
+        runner, outbox, lane = self._runner, self._outbox, self._lane
+        run, result, stopped = runner.run, outbox.result, self._slots.stopped
         outbox.begin(chunk.id)
+        looked = -1.0
         for work in runner.program.work(chunk):
-            if stopped(self._lane) >= chunk.id:
-                break
-            outbox.result(runner.run(work))
-        self._slots.idle(self._lane)
+            if runner.ended - looked > LOOK_SECONDS:
+                looked = runner.ended
+                if stopped(lane) >= chunk.id:
+                    break
+            result(run(work, chunk.id))
+            if runner.ended >= outbox.flush_at:
+                outbox.flush()
+        self._slots.idle(lane)
         outbox.finish()
 
     def _rest(self) -> None:
@@ -219,7 +221,7 @@ def _data_size() -> int:
 def main(lane: int, channel: socket.socket) -> None:
     """Be a worker until the engine closes the channel."""
     with contextlib.suppress(Exception):
-        faulthandler.enable(file=2)  # type: ignore[arg-type]
+        faulthandler.enable(file=2)
     with contextlib.suppress(OSError):
         Worker(lane, channel).serve()
     tree.kill_below(os.getpid())

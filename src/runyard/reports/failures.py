@@ -23,6 +23,12 @@ class FailureGroup:
     tasks: tuple[int, ...]  # the first few
     trace: str  # of the first one
 
+    def line(self) -> str:
+        """The group on one line."""
+        first = self.message.partition("\n")[0]
+        place = f"  ({self.where})" if self.where else ""
+        return f"{self.count:,} × {self.kind}: {first}{place}"
+
 
 def group_failures(rows: Iterable[OutcomeRow]) -> list[FailureGroup]:
     """The groups, the largest first."""

@@ -153,18 +153,22 @@ class Result:
             rows = view.outcomes(recorded.id, statuses=_codes(Status.FAILED))
             return group_failures(rows)
 
-    def summary(self) -> str:
-        """The batch in a few lines, for people."""
+    def headline(self) -> str:
+        """Where the batch stands, on one line."""
         stats = self.stats
         parts = [f"{stats.completed:,} of {stats.total:,} completed"]
         for name in ("failed", "cancelled", "queued", "running"):
             if getattr(stats, name):
                 parts.append(f"{getattr(stats, name):,} {name}")
-        lines = [f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"]
-        for group in self.failures()[:5] if stats.failed else []:
-            lines.append(f"  {group.count:,} × {group.kind}: {group.message}  ({group.where})")
-        if not stats.queued and not stats.running:
-            lines.append(f"  seed {self.seed}, digest {(self.digest or '')[:16]}")
+        return f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"
+
+    def summary(self) -> str:
+        """The batch in a few lines, for people."""
+        lines = [self.headline()]
+        lines += [f"  {group.line()}" for group in self.failures()[:5]]
+        digest = self.digest
+        if digest is not None:
+            lines.append(f"  seed {self.seed}, digest {digest[:16]}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -86,7 +86,7 @@ class Agenda:
         """The next tasks, at most so many, all of one claim."""
         if self._items:
             held = self._items[0][2]
-            items = []
+            items: list[Item] = []
             while self._items and len(items) < most and self._items[0][2] is held:
                 items.append(heapq.heappop(self._items)[3])
             return Piece(held, 0, 0, items)
@@ -101,13 +101,13 @@ class Agenda:
 
     def remove(self, tasks: set[int]) -> list[tuple[Held, Item]]:
         """Take these out, wherever they wait."""
-        found: list[tuple[Held, Item]] = []
-        for heap, at in ((self._items, 2), (self._later, 3)):
-            gone = [entry for entry in heap if entry[-1].task in tasks]
-            if gone:
-                heap[:] = [entry for entry in heap if entry[-1].task not in tasks]  # type: ignore[index]
-                heapq.heapify(heap)
-                found += [(entry[at], entry[-1]) for entry in gone]  # type: ignore[misc]
+        found = [(entry[2], entry[3]) for entry in self._items if entry[3].task in tasks]
+        found += [(entry[3], entry[4]) for entry in self._later if entry[4].task in tasks]
+        if found:
+            self._items = [entry for entry in self._items if entry[3].task not in tasks]
+            self._later = [entry for entry in self._later if entry[4].task not in tasks]
+            heapq.heapify(self._items)
+            heapq.heapify(self._later)
         for _ in range(len(self._ranges)):
             held, low, high = self._ranges.popleft()
             self._in_ranges -= high - low

@@ -116,7 +116,7 @@ class Engine:
     def _close_recorder(self, recorder: Recorder, end: End | None, begin: float) -> None:
         if recorder.error is None:
             counts = recorder.counts
-            told = {
+            told: dict[str, Any] = {
                 "batch": self._recorded.name,
                 "completed": counts.completed,
                 "failed": counts.failed,

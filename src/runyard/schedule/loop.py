@@ -159,6 +159,8 @@ class Loop:
     def _is_over(self) -> bool:
         if self._flights:
             return False
+        if not self._agenda.ready:
+            self._recorder.hurry()
         if self._ending is not None:
             return self._recorder.backlog == 0 and not self._asked
         return self._recorder.counts.pending == 0
@@ -427,7 +429,7 @@ class Loop:
             self._enforce(number, note)
             waiting = sum(f.kept - f.done for f in lane) - 1
             if policy.is_stalled(note.seconds, waiting, free):
-                self._take_back(number, note)
+                self._take_back(number)
 
     def _enforce(self, lane: int, note: Note) -> None:
         limit = self._limits.get(note.task, self._options.timeout)
@@ -442,7 +444,7 @@ class Loop:
                 reason = f"used {used:,} bytes, its limit is {most:,}"
                 self._backend.end(lane, note, "TaskOutOfMemory", reason)
 
-    def _take_back(self, lane: int, note: Note) -> None:
+    def _take_back(self, lane: int) -> None:
         """Put what the lane has not started back on the agenda.
 
         Should it start one of them this very moment, that task runs twice and counts once.
@@ -492,7 +494,7 @@ class Loop:
             if note.task in tasks:
                 self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
             elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
-                self._take_back(number, note)
+                self._take_back(number)
         for held, item in self._agenda.remove(tasks):
             self._cancelled(held, item.task)
 

@@ -70,7 +70,8 @@ class Recorder:
         self._task_audit = task_audit
         self._wake = wake
         self._lock = threading.Lock()
-        self._work = threading.Event()
+        self._work = threading.Event()  # there is something to write
+        self._urgent = threading.Event()  # and it can't wait for more
         self._entries: list[Entry] = []
         self._attempts: list[AttemptRow] = []
         self._events: list[Event] = []
@@ -116,6 +117,8 @@ class Recorder:
         """Ask for so many tasks; the answer comes in `claims`."""
         with self._lock:
             self._wanted = tasks
+            if not self._entries:
+                self._urgent.set()
         self._work.set()
 
     def cancel_rest(self) -> None:
@@ -124,9 +127,16 @@ class Recorder:
             self._cancel_rest = True
         self._work.set()
 
+    def hurry(self) -> None:
+        """Nothing else is coming: write what waits now."""
+        if self.backlog:
+            self._urgent.set()
+            self._work.set()
+
     def close(self) -> None:
         """Write what is left, and stop."""
         self._closing = True
+        self._urgent.set()
         self._work.set()
         self._thread.join()
 
@@ -134,11 +144,9 @@ class Recorder:
         committed = 0.0
         while True:
             self._work.wait(LOOK_SECONDS)
-            if not self._closing:
-                pause = committed + COMMIT_SECONDS - time.monotonic()
-                if pause > 0 and not self._is_urgent():
-                    time.sleep(pause)
+            self._urgent.wait(max(0.0, committed + COMMIT_SECONDS - time.monotonic()))
             closing = self._closing
+            self._urgent.clear()
             self._work.clear()
             try:
                 if self._commit():
@@ -153,9 +161,6 @@ class Recorder:
                 return
             if closing:
                 return
-
-    def _is_urgent(self) -> bool:
-        return self._wanted > 0 and not self._entries
 
     def _gave_up(self, error: StoreFull) -> bool:
         """Whether a full disk has been waited for long enough."""
@@ -214,8 +219,7 @@ class Recorder:
     ) -> tuple[Claim | None, Wishes | None]:
         claim, extra = None, []
         with self._store.transaction() as tx:
-            for entry in entries:
-                self._write(tx, entry)
+            self._write(tx, entries)
             if attempts:
                 tx.add_attempts(attempts)
             if self._listed:
@@ -236,15 +240,18 @@ class Recorder:
         self.counts = counts
         return claim, wishes
 
-    def _write(self, tx: Transaction, entry: Entry) -> None:
-        if not tx.holds(entry.held.claim):
-            raise ClaimLost(
-                f"another engine took over tasks of batch number {self._batch}",
-                hint="this process was paused for too long; what it brought late is left out",
-            )
-        tx.record(self._batch, entry.rows, listed=self._listed)
-        if entry.last and not self._listed:
-            tx.release(entry.held.claim, finished=True)
+    def _write(self, tx: Transaction, entries: list[Entry]) -> None:
+        claims = {id(entry.held): entry for entry in entries}
+        for held, _, _ in claims.values():
+            if not tx.holds(held.claim):
+                raise ClaimLost(
+                    f"another engine took over tasks of batch number {self._batch}",
+                    hint="this process was paused for too long; what it brought late is left out",
+                )
+        tx.record(self._batch, [row for e in entries for row in e.rows], listed=self._listed)
+        for held, _, last in claims.values():
+            if last and not self._listed:
+                tx.release(held.claim, finished=True)
 
     def _settle(self, tx: Transaction, task: int, status: int) -> list[OutcomeRow]:
         """Tell a listed task's followers: one less to wait for, or cancelled with it."""

@@ -231,7 +231,7 @@ def _described(
         for position in range(len(axis.values) if axis.role in ("variant", "case") else 1):
             brings = set(axis.params(position))
             if brings & set(fixed):
-                twice = sorted(brings & set(fixed))[0]
+                twice = min(brings & set(fixed))
                 raise BadSpec(f"{twice!r} is both fixed and varied", hint="drop one of the two")
             names |= brings
     encode(fixed)
@@ -256,7 +256,7 @@ def _settle(
     options: Options,
     functions: dict[str, Callable[..., Any]],
 ) -> ListedTask:
-    target, by_value, own = _target(task.call)
+    target, by_value, _ = _target(task.call)
     for ref, function in by_value.items():
         if functions.setdefault(ref, function) is not function:
             target = Target("value", f"{ref}#{len(functions)}")

@@ -115,7 +115,7 @@ def jsonable(value: Any) -> Any:
     return repr(value)
 
 
-def _plain(value: Any, path: str) -> Any:
+def _plain(value: Any, path: str) -> Any:  # noqa: C901
     """The value in types that msgspec packs as they are; `path` is for errors."""
     kind = type(value)
     if kind in _VERBATIM:
@@ -221,7 +221,7 @@ def _restore_numpy(code: int, content: list[Any]) -> Any:
     import numpy as np
 
     described = content[0]
-    dtype = np.dtype(described if isinstance(described, str) else described)
+    dtype = np.dtype(described)
     flat = np.frombuffer(content[-1], dtype=dtype)
     return flat[0] if code == _SCALAR else flat.reshape(content[1]).copy()
 

@@ -25,7 +25,7 @@ class OutcomeRow(NamedTuple):
     @classmethod
     def sealed(cls, batch: int, *columns: Any) -> OutcomeRow:
         """A row with its checksum over the batch and every column."""
-        return cls(*columns, checksum((batch, *columns)))
+        return cls._make((*columns, checksum((batch, *columns))))
 
     def check(self, batch: int) -> OutcomeRow:
         """The row itself, if nothing in it has changed since it was written."""

@@ -41,7 +41,7 @@ class Axis(msgspec.Struct, frozen=True):
 
     def params(self, position: int) -> dict[str, Any]:
         """What the value at this position contributes to a task's parameters."""
-        value = self.values[position]
+        value: Any = self.values[position]
         if self.role == "item":
             value = value[0]
         return value if self.role in ("variant", "case") else {self.name: value}
@@ -56,10 +56,12 @@ class Box(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """How many tasks it holds."""
-        return math.prod(h - l for l, h in zip(self.low, self.high, strict=True))
+        return math.prod(high - low for low, high in zip(self.low, self.high, strict=True))
 
     def __contains__(self, place: tuple[int, ...]) -> bool:
-        return all(l <= p < h for l, p, h in zip(self.low, place, self.high, strict=True))
+        return all(
+            low <= at < high for low, at, high in zip(self.low, place, self.high, strict=True)
+        )
 
     def place(self, offset: int) -> tuple[int, ...]:
         """The coordinates of the box's task number `offset`."""
@@ -254,7 +256,7 @@ class Plan:
 
 def axis_label(axis: Axis, position: int) -> str:
     """A name for a variant or case: its own `name`, or what it sets."""
-    value = axis.values[position]
+    value: Any = axis.values[position]
     named = value.get("name") if isinstance(value, dict) else None
     if isinstance(named, str):
         return named
@@ -277,9 +279,9 @@ def distinct(values: Sequence[Any], what: str) -> None:
 
 def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
     """The old axis with new values behind its own, and the new axis's order in it."""
-    if isinstance(old.values, range) and isinstance(new.values, range):
-        if old.values == new.values[: len(old.values)]:
-            return new, None
+    ranges = isinstance(old.values, range) and isinstance(new.values, range)
+    if ranges and old.values == new.values[: len(old.values)]:
+        return new, None
     positions = {encode(value): at for at, value in enumerate(old.values)}
     values = list(old.values)
     for value in new.values:

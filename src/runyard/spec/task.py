@@ -101,7 +101,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         unknown = given.keys() - set(self.__struct_fields__)
         if unknown:
             raise BadSpec(
-                f"no option {sorted(unknown)[0]!r}",
+                f"no option {min(unknown)!r}",
                 hint=f"the options are: {', '.join(self.__struct_fields__)}",
             )
         for name in ("timeout", "deadline", "backoff_max"):
@@ -183,12 +183,12 @@ def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | se
     known = ", ".join(sorted(accepts - {CONTEXT})) or "none"
     if given - accepts:
         raise BadSpec(
-            f"{_name(function)}() has no parameter {sorted(given - accepts)[0]!r}",
+            f"{_name(function)}() has no parameter {min(given - accepts)!r}",
             hint=f"its parameters: {known}",
         )
     if required - given:
         raise BadSpec(
-            f"{_name(function)}() needs the parameter {sorted(required - given)[0]!r}",
+            f"{_name(function)}() needs the parameter {min(required - given)!r}",
             hint=f"give it a value or a list of values; its parameters: {known}",
         )
 

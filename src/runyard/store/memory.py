@@ -155,9 +155,9 @@ class MemoryTransaction:
         t = self._t
         t.batches.pop(batch, None)
         t.outcomes.pop(batch, None)
-        for table in (t.tasks, t.queue, t.attempts):
-            for key in [k for k in table if k[0] == batch]:
-                del table[key]  # type: ignore[attr-defined]
+        t.tasks = {k: row for k, row in t.tasks.items() if k[0] != batch}
+        t.queue = {k: row for k, row in t.queue.items() if k[0] != batch}
+        t.attempts = {k: row for k, row in t.attempts.items() if k[0] != batch}
         t.claims = {k: row for k, row in t.claims.items() if row.batch != batch}
         t.edges = {e for e in t.edges if e[0] != batch}
         t.cancels = {c for c in t.cancels if c[0] != batch}
@@ -219,7 +219,7 @@ class MemoryTransaction:
         elif self.holds(claim):
             self._t.claims[claim.id] = _replace(self._t.claims[claim.id], engine=None)
 
-    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
+    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:  # noqa: ARG002
         if not rows:
             return 0
         known = self._t.outcomes.setdefault(batch, {})

@@ -142,7 +142,7 @@ def runs(numbers: list[int]) -> list[tuple[int, int]]:
 class Timings(NamedTuple):
     """How long a batch's tasks took, over those with an outcome."""
 
-    count: int
+    tasks: int
     mean_seconds: float
     max_seconds: float
     mean_wait: float  # from the batch's start to theirs

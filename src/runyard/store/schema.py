@@ -173,7 +173,7 @@ def migrate(connection: Connection, steps: tuple[Migration, ...] = MIGRATIONS) -
     version = 0 if found is None else int(found.value)
     if version > len(steps):
         raise StoreError(
-            f"this store has schema version {version}, newer than this Runyard knows ({len(steps)})",
+            f"this store has schema version {version}; this Runyard knows up to {len(steps)}",
             hint="upgrade Runyard: pip install -U runyard",
         )
     for step in steps[version:]:

@@ -234,17 +234,22 @@ class SqlTransaction(SqlSnapshot):
         if finished:
             self._connection.execute(delete(schema.claims).where(*where))
             return
-        row = self._one(ClaimRow, schema.claims, *where)
-        if row is not None:
-            free = msgspec.structs.replace(row, engine=None)
-            self._replace(schema.claims, free, schema.claims.c.id == claim.id)
+        held = self._one(ClaimRow, schema.claims, *where)
+        if held is not None:
+            free_range = msgspec.structs.replace(held, engine=None)
+            self._replace(schema.claims, free_range, schema.claims.c.id == claim.id)
 
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
         if not rows:
             return 0
         counted: dict[str, int] = {}
-        for name, code in (("completed", COMPLETED), ("failed", FAILED), ("cancelled", CANCELLED)):
-            of_kind = [row for row in rows if row[1] == code]
+        others = [row for row in rows if row[1] != COMPLETED]
+        completed = [row for row in rows if row[1] == COMPLETED] if others else rows
+        for name, of_kind in (
+            ("completed", completed),
+            ("failed", [row for row in others if row[1] == FAILED]),
+            ("cancelled", [row for row in others if row[1] == CANCELLED]),
+        ):
             if of_kind:
                 counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
         if listed:
@@ -445,13 +450,13 @@ def _seal(table: Table, columns: tuple[Any, ...]) -> int:
 
 
 def _checked(kind: type[R], table: Table, row: Row[Any]) -> R:
-    *columns, stored = row
+    columns, stored = row[:-1], row[-1]
     if _seal(table, tuple(columns)) != stored:
         raise damaged(table.name, f"row {columns[:2]!r}")
     return kind(*columns)
 
 
-def check_rows(snapshot: SqlSnapshot, connection: Connection) -> Iterator[str]:
+def check_rows(connection: Connection) -> Iterator[str]:
     """Every row of every table against its checksum, and the counts against the rows."""
     kinds: dict[Table, type[msgspec.Struct]] = {
         schema.batches: BatchRow,
@@ -473,7 +478,8 @@ def check_rows(snapshot: SqlSnapshot, connection: Connection) -> Iterator[str]:
         if checksum((batch, *row[:-1])) != row.checksum:
             yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
         counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
-    raw = select(schema.batches.c["id", "name", "completed", "failed", "cancelled"])
+    b = schema.batches.c
+    raw = select(b.id, b.name, b.completed, b.failed, b.cancelled)
     for number, name, *recorded in connection.execute(raw):
         found = [counts.get((number, code), 0) for code in (COMPLETED, FAILED, CANCELLED)]
         if found != recorded:

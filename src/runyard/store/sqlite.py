@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from runyard.store.schema import migrate
 from runyard.store.sql import SqlSnapshot, SqlTransaction, check_rows
 
 BUSY_SECONDS = 60.0
+GROUP = 50
+"""Rows in one INSERT: the interpreter lock changes hands once for all of them."""
+
 _INSERT = (
     "INSERT OR IGNORE INTO outcomes "
-    "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) "
-    "VALUES ({batch}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) VALUES "
 )
 
 
@@ -78,7 +81,7 @@ class SqliteStore(Store):
                 for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
                     if line != "ok":
                         yield f"SQLite: {line}"
-                yield from check_rows(SqlSnapshot(connection), connection)
+                yield from check_rows(connection)
         except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
             yield f"SQLite: {str(error).splitlines()[0]}"
 
@@ -87,9 +90,9 @@ class SqliteStore(Store):
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Connection]:
-        with self._engine.connect().execution_options(runyard_begin=begin) as connection:
-            with connection.begin():
-                yield connection
+        opened = self._engine.connect().execution_options(runyard_begin=begin)
+        with opened as connection, connection.begin():
+            yield connection
 
     def _connect(self) -> sqlite3.Connection:
         # A URI so that a path with any character in it stays a path.
@@ -109,7 +112,15 @@ def _begin(connection: Connection) -> None:
 
 def _insert_outcomes(connection: Connection, batch: int, rows: Sequence[OutcomeRow]) -> int:
     driver: Any = connection.connection.driver_connection
-    count: int = driver.executemany(_INSERT.format(batch=int(batch)), rows).rowcount
+    one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    whole = len(rows) - len(rows) % GROUP
+    statement = _INSERT + ", ".join([one] * GROUP)
+    count: int = driver.executemany(
+        statement,
+        (list(chain.from_iterable(rows[at : at + GROUP])) for at in range(0, whole, GROUP)),
+    ).rowcount
+    if whole < len(rows):
+        count = max(0, count) + driver.executemany(_INSERT + one, rows[whole:]).rowcount
     return count
 
 

@@ -1,0 +1,166 @@
+"""From the words of a command line to a batch."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runyard.cli.values import assignments, value_of, values_of
+from runyard.errors import BadBatchFile, BadSpec, UsageError
+
+if TYPE_CHECKING:
+    from runyard.spec.batch import Batch
+    from runyard.spec.plan import Axis, Plan
+    from runyard.spec.task import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What says which batch is meant; None and empty where nothing was said."""
+
+    target: str | None = None
+    shell: str | None = None
+    set: Sequence[str] = ()
+    grid: Sequence[str] = ()
+    replicates: int | None = None
+    common_random_numbers: bool | None = None
+    seed: int | None = None
+    name: str | None = None
+    codec: str | None = None
+
+
+def batch_of(words: Words) -> Batch:
+    """The batch that the words describe: a file's, with changes, or one of a function's own."""
+    if (words.target is None) == (words.shell is None):
+        raise UsageError(
+            "say what to run: a TARGET or --shell, one of the two",
+            hint="TARGET is module:function, path/file.py:function or a batch file (.toml)",
+        )
+    if words.target is not None and words.target.endswith(".toml"):
+        found = _from_file(Path(words.target))
+    else:
+        found = _of_one_target(words)
+    return _changed(found, words)
+
+
+def _of_one_target(words: Words) -> Batch:
+    from runyard.spec.batch import grid
+    from runyard.spec.task import Target, shell
+
+    if words.shell is not None:
+        return grid(shell(words.shell))
+    target = Target.parse(words.target or "")
+    return grid(target).with_options(**_brought(target, ()))
+
+
+def _from_file(path: Path) -> Batch:
+    from runyard.spec.batchfile import parse
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadBatchFile(f"there is no batch file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadBatchFile(f"the batch file {path} can't be read: {error}") from None
+    batch = parse(text, source=str(path), folder=_folder(path))
+    if batch.target is None:
+        return batch
+    given = tomllib.loads(text).get("options", {})
+    return batch.with_options(**_brought(batch.target, given))
+
+
+def _folder(path: Path) -> str:
+    """The file's folder as seen from here, so that the same file is the same batch."""
+    folder = path.resolve().parent
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
+def _brought(target: Target, given: Collection[str]) -> dict[str, Any]:
+    """Options that the decorated function brings along, but for those that are given."""
+    from runyard.attempt.load import load
+    from runyard.spec.task import defaults_of
+
+    if target.kind == "shell":
+        return {}
+    found = defaults_of(load(target, os.getcwd()))
+    return {name: value for name, value in found.items() if name not in given}
+
+
+def _changed(batch: Batch, words: Words) -> Batch:
+    """The batch with what the command line says about it."""
+    import msgspec
+
+    from runyard.spec.names import safe_name
+    from runyard.spec.seeds import check_root
+
+    changes: dict[str, Any] = {}
+    if words.name is not None:
+        changes["name"] = safe_name(words.name, "batch name")
+    if words.seed is not None:
+        changes["seed"] = check_root(words.seed)
+    if words.codec is not None:
+        changes["codec"] = words.codec
+    if batch.plan is not None:
+        changes["plan"] = _changed_plan(batch.plan, words)
+    elif words.set or words.grid or words.replicates or words.common_random_numbers:
+        raise UsageError(
+            "a list of tasks has no parameters to set and no replicates",
+            hint="change the [[task]] tables of the batch file",
+        )
+    return msgspec.structs.replace(batch, **changes)
+
+
+def _changed_plan(plan: Plan, words: Words) -> Plan:
+    """Built from axes, since a parameter may have any name: `name` and `seed` too."""
+    from runyard.spec.codec import encode
+    from runyard.spec.plan import Axis, Plan
+
+    fixed = {name: value_of(text) for name, text in assignments(words.set, "--set").items()}
+    lists = {name: values_of(text) for name, text in assignments(words.grid, "--grid").items()}
+    for name in fixed.keys() & lists.keys():
+        raise BadSpec(f"{name!r} is both set and varied", hint="drop --set or --grid")
+    for name, values in lists.items():
+        _check_values(name, values)
+    kept = [
+        axis
+        for axis in plan.axes
+        if axis.role != "param" or (axis.name not in fixed and axis.name not in lists)
+    ]
+    _refuse_tables(kept, fixed.keys() | lists.keys())
+    encode(fixed)
+    return Plan(
+        {name: value for name, value in plan.fixed.items() if name not in lists} | fixed,
+        [*kept, *(Axis(name, "param", values) for name, values in lists.items())],
+        words.replicates or plan.replicates,
+        common_random_numbers=(
+            plan.common_random_numbers
+            if words.common_random_numbers is None
+            else words.common_random_numbers
+        ),
+    )
+
+
+def _check_values(name: str, values: tuple[Any, ...] | range) -> None:
+    from runyard.spec.plan import distinct
+
+    if not len(values):
+        raise BadSpec(f"{name!r} has no values", hint=f"write --grid {name}=1,2,3")
+    distinct(values, name)
+
+
+def _refuse_tables(axes: Sequence[Axis], names: Set[str]) -> None:
+    """A variant or case that sets a parameter would win over the command line."""
+    for axis in axes:
+        if axis.role == "param":
+            continue
+        for position in range(len(axis.values)):
+            for name in axis.params(position).keys() & names:
+                raise BadSpec(
+                    f"{name!r} is set by a [[{axis.role}]] of the batch file",
+                    hint=f"change that table, or drop --set and --grid for {name}",
+                )

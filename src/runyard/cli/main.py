@@ -1,0 +1,169 @@
+"""The program: finds the command, calls it, and turns every error into words and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from runyard import __version__
+from runyard.cli.session import Session, style
+from runyard.errors import RunyardError
+
+SECTIONS = {
+    "Run": {
+        "run": ("run:run", "Run a batch, or go on with it."),
+        "resume": ("resume:resume", "Go on with what is not finished."),
+        "retry": ("resume:retry", "Run the failed tasks of a batch again."),
+        "stop": ("control:stop", "Let running engines finish their tasks and stop."),
+        "cancel": ("control:cancel", "Cancel a batch or a task, running or not."),
+    },
+    "Look": {
+        "status": ("status:status", "Counts, progress, rate, time left, workers."),
+        "results": ("results:results", "What came out; failures by error and line."),
+        "logs": ("logs:logs", "What a task printed, and what happened to it."),
+        "export": ("export:export", "Write the outcomes to a file."),
+    },
+    "Check": {
+        "repro": ("repro:repro", "Run one task again, here, and compare."),
+        "verify": ("verify:verify", "Run a sample again elsewhere, and compare."),
+        "doctor": ("upkeep:doctor", "Check the store and the logs; repair a torn tail."),
+    },
+    "Tidy": {
+        "clear": ("control:clear", "Forget a batch: its record and its files."),
+        "gc": ("upkeep:gc", "Remove old workspaces and what dead engines left."),
+    },
+}
+"""Where each command lives, and its line in the help: enough to show that without loading any."""
+
+_HOMES = {name: home for group in SECTIONS.values() for name, (home, _) in group.items()}
+
+EXIT_CODES = """\b
+Exit codes:
+  0 ok               4 gate failed           124 deadline
+  1 tasks failed     5 nothing found         130 interrupted
+  2 usage            75 budget reached       143 terminated
+  3 engine error"""
+
+
+class LazyGroup(click.Group):
+    """Commands by name, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names, in the order of the help."""
+        return list(_HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one."""
+        if cmd_name not in _HOMES:
+            return None
+        module, _, name = _HOMES[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f"runyard.cli.{module}"), name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names, or the one that was meant."""
+        if args and args[0] not in _HOMES and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], _HOMES, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands in their sections."""
+        for section, group in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in group.items()], col_max=10)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="runyard", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run thousands of isolated, reproducible tasks in parallel, and lose none of them.
+
+    \b
+      runyard run walks.py:walk --grid dimension=1,2,3 --replicates 1000
+      runyard results walk-1f2e3d4c
+    """
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the command line; its exit code."""
+    words = sys.argv[1:] if args is None else args
+    session = Session()
+    if "--json" in words:
+        session.use_json()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = cli.main(words, prog_name="runyard", standalone_mode=False, obj=session)
+        session.flush()
+    except BrokenPipeError:
+        return _broken_pipe(session)
+    except (KeyboardInterrupt, click.Abort):
+        return 128 + signal.SIGINT
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except Exception as error:
+        return _failed(session, error)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(session: Session, error: Exception) -> int:
+    try:
+        return _explain(session, error)
+    except BrokenPipeError:
+        return _broken_pipe(session)
+
+
+def _explain(session: Session, error: Exception) -> int:
+    """The one place where an error becomes words and an exit code."""
+    if os.environ.get("RUNYARD_DEBUG"):
+        import traceback
+
+        session.note("".join(traceback.format_exception(error)).rstrip())
+    told: dict[str, Any] = {"class": type(error).__name__}
+    if isinstance(error, RunyardError):
+        told |= {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    elif isinstance(error, click.ClickException):
+        told |= {"message": error.format_message(), "hint": _usage(error), "exit_code": 2}
+    else:
+        message = f"unexpected {type(error).__name__}: {error}"
+        hint = "this should not happen; RUNYARD_DEBUG=1 shows where it did"
+        told |= {"message": message, "hint": hint, "exit_code": 3}
+    session.note(f"{style('error:', fg='red', bold=True)} {told['message']}")
+    if told["hint"]:
+        session.note("\n".join(f"  {line}" for line in told["hint"].splitlines()))
+    session.document({"error": told})
+    return int(told["exit_code"])
+
+
+def _usage(error: click.ClickException) -> str | None:
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return None
+    return f"{context.get_usage()}\ntry: {context.command_path} --help"
+
+
+def _broken_pipe(session: Session) -> int:
+    """Whoever read our output has gone: end without a word."""
+    session.abandon()
+    return 128 + signal.SIGPIPE
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise SystemExit(128 + number)

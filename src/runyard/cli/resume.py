@@ -1,0 +1,113 @@
+"""`runyard resume` and `runyard retry`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runyard.cli.running import EXIT_USAGE, carry_out, place_options, show_notices
+from runyard.cli.session import Session, examples, shared
+from runyard.errors import BadTarget, NotFound
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+    from runyard.yard import Yard
+
+
+@click.command(
+    epilog=examples("runyard resume", "runyard resume walks --workers 4", "runyard resume --json")
+)
+@click.argument("batch", required=False)
+@place_options
+@shared
+def resume(
+    session: Session, batch: str | None, backend: str, workers: int | None, progress: bool
+) -> int:
+    """Go on with what is not finished.
+
+    Without BATCH: with every unfinished batch that nobody runs, the highest priority first.
+    """
+    with session.yard() as yard:
+        show_notices(session, yard, progress=progress)
+        names = [batch] if batch is not None else _unfinished(session, yard)
+        codes = []
+        for name in names:
+            code = _resume(
+                session, yard, name, backend, workers, progress=progress, named=batch is not None
+            )
+            if code >= 128:
+                return code
+            codes.append(code)
+    if not codes:
+        session.note("nothing to resume: every batch is finished or running")
+    return max(codes, default=0)
+
+
+@click.command(
+    epilog=examples("runyard retry walks", "runyard retry walks --status cancelled --workers 4")
+)
+@click.argument("batch")
+@click.option(
+    "--status",
+    type=click.Choice(["failed", "cancelled"]),
+    default="failed",
+    show_default=True,
+    help="Which tasks.",
+)
+@place_options
+@shared
+def retry(
+    session: Session,
+    batch: str,
+    status: str,
+    backend: str,
+    workers: int | None,
+    progress: bool,
+) -> int:
+    """Run the failed tasks of a batch again.
+
+    Their outcomes are forgotten; everything else stays as it is.
+    """
+    with session.yard() as yard:
+        yard.refuse_by_value(batch)
+        again = yard.retry(batch, status)
+        if not again:
+            raise NotFound(f"no task of {batch} is {status}")
+        session.note(f"{batch}: {again:,} {status} tasks run again")
+        show_notices(session, yard, progress=progress)
+        return _resume(session, yard, batch, backend, workers, progress=progress, named=True)
+
+
+def _resume(
+    session: Session,
+    yard: Yard,
+    name: str,
+    backend: str,
+    workers: int | None,
+    *,
+    progress: bool,
+    named: bool,
+) -> int:
+    def run() -> Result:
+        return yard.resume(name, backend=backend, workers=workers, progress=progress)
+
+    try:
+        return carry_out(session, yard, name, run)
+    except BadTarget as error:
+        if named:
+            raise
+        session.note(f"{name} is left out: {error.message}\n  {error.hint}")
+        return EXIT_USAGE
+
+
+def _unfinished(session: Session, yard: Yard) -> list[str]:
+    """Batches to go on with, the highest priority first."""
+    found = []
+    for result in yard.status():
+        row, stats = result.recorded.row, result.stats
+        if stats.workers:
+            session.note(f"{row.name} is running already")
+        elif row.pending:
+            found.append(row)
+    return [row.name for row in sorted(found, key=lambda row: (-row.priority, row.id))]

@@ -1,0 +1,123 @@
+"""`runyard run`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.described import Words, batch_of
+from runyard.cli.running import carry_out, place_options, show_notices
+from runyard.cli.session import Session, examples, shared
+
+if TYPE_CHECKING:
+    from runyard.spec.batch import Batch
+    from runyard.yard import Yard
+
+LOG = "run.log"
+"""Where a detached run writes, in its batch's folder."""
+
+
+@click.command(
+    epilog=examples(
+        "runyard run walks.py:walk --grid dimension=1,2,3 --set steps=1000 --replicates 500",
+        "runyard run experiments.toml --workers 8",
+        "runyard run --shell 'simulate --seed $RUNYARD_SEED --size {size}' --grid size=10..19",
+        "runyard run model:train --grid rate=0.1,0.01 --retries 2 --timeout 10m --detach",
+    )
+)
+@click.argument("target", required=False)
+@click.option("--shell", metavar="COMMAND", help="A command; {x} stands for the parameter x.")
+@click.option("--set", "set_", metavar="K=V", multiple=True, help="The same for every task.")
+@click.option(
+    "--grid",
+    metavar="K=V,V,…",
+    multiple=True,
+    help="Every combination of these; also K=[…] as JSON and K=first..last.",
+)
+@click.option("--replicates", type=click.IntRange(1), help="So many of each.")
+@click.option("--seed", type=click.IntRange(0), help="The root seed.  [default: chosen and kept]")
+@click.option("--name", help="The batch's name.  [default: made from what it is]")
+@click.option(
+    "--common-random-numbers",
+    is_flag=True,
+    default=None,
+    help="Replicate r sees the same random numbers under every parameter.",
+)
+@click.option("--codec", type=click.Choice(["msgpack", "pickle"]), help="How values are stored.")
+@click.option("--retries", type=click.IntRange(0), help="Errors that a task may survive.")
+@click.option("--timeout", metavar="TIME", help="For one attempt: 30s, 5m, 2h.")
+@click.option("--memory", metavar="SIZE", help="For one attempt: 512MB, 2GiB.")
+@click.option("--deadline", metavar="TIME", help="For the whole run.")
+@click.option("--priority", type=click.Choice(["low", "medium", "high", "critical"]))
+@click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first failure.")
+@click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@click.option(
+    "--keep",
+    type=click.Choice(["always", "failed", "never"]),
+    help="Which workspaces stay.  [default: always]",
+)
+@click.option("--capture/--no-capture", default=None, help="Keep what tasks print.  [default: yes]")
+@click.option(
+    "--chdir", "--in-workspace", "chdir", is_flag=True, default=None,
+    help="Run each task inside its own workspace.",
+)  # fmt: skip
+@click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
+@place_options
+@shared
+def run(session: Session, **given: Any) -> int:
+    """Run a batch, or go on with it.
+
+    TARGET is module:function, path/file.py:function or a batch file (.toml). The same command
+    again goes on where it stopped; what is recorded is not run again.
+    """
+    place = {name: given.pop(name) for name in ("backend", "workers")}
+    progress, fresh, detach = (given.pop(name) for name in ("progress", "fresh", "detach"))
+    words = Words(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
+    batch = batch_of(words).with_options(**given)
+    with session.yard(create=True) as yard:
+        if detach:
+            return _detach(session, yard, batch, fresh=fresh, **place)
+        show_notices(session, yard, progress=progress)
+        return carry_out(
+            session,
+            yard,
+            batch.record_name,
+            lambda: yard.run(batch, progress=progress, fresh=fresh, **place),
+        )
+
+
+_WORDS = (
+    "target", "shell", "grid", "replicates", "common_random_numbers", "seed", "name", "codec",
+)  # fmt: skip
+
+
+def _detach(
+    session: Session, yard: Yard, batch: Batch, *, fresh: bool, backend: str, workers: int | None
+) -> int:
+    """Put the batch on record, so that a mistake shows here, and let another process run it."""
+    name = yard.submit(batch, fresh=fresh)
+    log = yard.batch_folder(name) / LOG
+    log.parent.mkdir(parents=True, exist_ok=True)
+    words = ["resume", name, "--yard", session.location, "--backend", backend]
+    words += ["--workers", str(workers)] if workers is not None else []
+    words += ["--json"] if session.json else []
+    words += ["--durable"] if session.durable else []
+    with log.open("a") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runyard", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    session.say(f"{name} runs in the background as process {process.pid}")
+    session.say(f"  output: {log}")
+    session.say(f"  next: {session.command('status', name)}")
+    session.document({"batch": name, "pid": process.pid, "log": str(log)})
+    process.returncode = 0  # it outlives us: nobody waits for it
+    return 0

@@ -1,0 +1,158 @@
+"""What `run`, `resume` and `retry` share: their options, how a run is shown, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from runyard.cli.session import Session, style
+from runyard.errors import NotFound
+
+if TYPE_CHECKING:
+    from runyard.reports.failures import FailureGroup
+    from runyard.reports.result import Result
+    from runyard.yard import Yard
+
+BACKENDS = ("serial", "async", "threads", "processes")
+EXIT_FAILED, EXIT_USAGE, EXIT_DEADLINE = 1, 2, 124
+GROUPS_SHOWN = 5
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a batch runs, and whether somebody watches."""
+
+    backend: str
+    workers: int | None
+    progress: bool
+
+
+def place_options(function: Function) -> Function:
+    """Give a command --backend, --workers and --progress."""
+    for option in reversed(
+        [
+            click.option(
+                "--backend",
+                type=click.Choice(BACKENDS),
+                default="processes",
+                show_default=True,
+                help="Where tasks run.",
+            ),
+            click.option(
+                "--workers", type=click.IntRange(1), help="How many at once.  [default: all cores]"
+            ),
+            click.option(
+                "--progress/--no-progress",
+                default=True,
+                help="Show how it goes, on stderr.  [default: yes]",
+            ),
+            click.option(
+                "--durable",
+                is_flag=True,
+                expose_value=False,
+                callback=_set_durable,
+                help="Wait for the disk at each commit: a power cut loses nothing either.",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def carry_out(session: Session, yard: Yard, name: str, run: Callable[[], Result]) -> int:
+    """Run, say what came of it; the exit code."""
+    interrupted = 0
+    try:
+        result = run()
+    except KeyboardInterrupt:
+        interrupted = 128 + signal.SIGINT
+    except SystemExit as error:
+        interrupted = int(error.code or 0)
+    if interrupted:
+        try:
+            result = yard.results(name)
+        except NotFound:
+            return interrupted
+    code = tell(session, result)
+    return interrupted or code
+
+
+def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
+    """Let notices be read where no progress view shows them."""
+    from runyard.events import Notice
+
+    if not progress:
+        yard.bus.subscribe(Notice, lambda notice: session.note(f"{notice.batch}: {notice.text}"))
+
+
+def tell(session: Session, result: Result) -> int:
+    """Say what came out, for people or as JSON; the exit code that it stands for."""
+    stats = result.stats
+    groups = result.failures() if stats.failed else []
+    unfinished = stats.total - stats.done
+    session.say(summary(session, result, groups))
+    _tell_unencodable(session, groups)
+    if unfinished:
+        why = {"deadline": "the deadline has come", "stopped": "somebody asked it to stop",
+               "fail-fast": "a task failed"}.get(result.end, "it was interrupted")  # fmt: skip
+        session.note(
+            f"{result.name} is unfinished: {why}. {stats.done:,} recorded, {unfinished:,} to go; "
+            f"{style(session.command('resume', result.name), bold=True)} goes on"
+        )
+    session.document(final_document(result))
+    if any(group.kind == "NotEncodable" for group in groups):
+        return EXIT_USAGE
+    if unfinished and result.end == "deadline":
+        return EXIT_DEADLINE
+    return EXIT_FAILED if stats.failed or stats.cancelled else 0
+
+
+def final_document(result: Result) -> dict[str, Any]:
+    """The last JSON line of a run; the same bytes each time for a finished batch."""
+    stats = result.stats
+    return {
+        "batch": result.name,
+        "total": stats.total,
+        "completed": stats.completed,
+        "failed": stats.failed,
+        "cancelled": stats.cancelled,
+        "digest": result.digest,
+        "seconds": round(stats.seconds, 3),
+    }
+
+
+def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
+    """The batch in a few lines, and what to type next."""
+    lines = [result.headline()]
+    for group in groups[:GROUPS_SHOWN]:
+        lines.append("  " + style(group.line(), fg="red"))
+    if len(groups) > GROUPS_SHOWN:
+        lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")
+    digest = result.digest
+    lines.append(f"  seed {result.seed}" + (f", digest {digest[:16]}" if digest else ""))
+    if groups:
+        first = f"{result.name}/{groups[0].tasks[0]}"
+        lines.append(f"  next: {session.command('repro', first)}")
+        lines.append(f"        {session.command('results', result.name, '--failures')}")
+    elif digest:
+        lines.append(f"  next: {session.command('results', result.name)}")
+    return "\n".join(lines)
+
+
+def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
+    for group in groups:
+        if group.kind == "NotEncodable":
+            session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
+            session.note(
+                "  return numbers, text, lists, dicts, arrays or dataclasses, or say --codec pickle"
+            )
+            return
+
+
+def _set_durable(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    context.ensure_object(Session).durable = value

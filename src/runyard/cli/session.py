@@ -1,0 +1,165 @@
+"""What every command shares: where its yard is, and where its words go.
+
+stdout   what was asked for: text for people, or JSON with --json
+stderr   everything else: progress, notices, errors
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+
+from runyard.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from runyard.yard import Yard
+
+DEFAULT_YARD = ".runyard"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Session:
+    """One call of the program."""
+
+    def __init__(self) -> None:
+        self.json = False
+        self.location = DEFAULT_YARD
+        self.durable = False
+        self._documents: TextIO | None = None
+
+    def use_json(self) -> None:
+        """Keep stdout for documents; whatever a task or a module prints goes to stderr."""
+        if self.json:
+            return
+        self.json = True
+        with contextlib.suppress(AttributeError, OSError):
+            sys.stdout.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            self._documents = open(kept, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+    def document(self, data: dict[str, Any]) -> None:
+        """One JSON document on a line of its own; nothing without --json."""
+        if self._documents is not None:
+            self._documents.write(json.dumps(data) + "\n")
+            self._documents.flush()
+
+    def say(self, text: str = "") -> None:
+        """Text for people; nothing with --json."""
+        if not self.json:
+            click.echo(text, color=_color())
+
+    def note(self, text: str) -> None:
+        """Something a person should know, whatever goes to stdout."""
+        click.echo(text, err=True, color=_color())
+
+    def flush(self) -> None:
+        """Bring errors of stdout to light while they can still be told."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+    def abandon(self) -> None:
+        """Nobody reads stdout any more: what is left for it goes nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        if self._documents is not None:
+            os.dup2(nowhere, self._documents.fileno())
+
+    def has_yard(self) -> bool:
+        """Whether there is a yard at all."""
+        return _is_address(self.location) or Path(self.location, "yard.db").exists()
+
+    @contextlib.contextmanager
+    def yard(self, *, create: bool = False) -> Iterator[Yard]:
+        """The yard, open; only a command that runs something makes one."""
+        if not create and not self.has_yard():
+            raise NotFound(
+                f"there is no yard at {self.location}", hint="say where it is with --yard PATH"
+            )
+        from runyard.yard import Yard
+
+        with Yard(self.location, durable=self.durable) as yard:
+            yield yard
+
+    def command(self, *words: str) -> str:
+        """A command to type next, for the same yard."""
+        import shlex
+
+        given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
+        where = ["--yard", self.location] if given else []
+        return shlex.join(["runyard", *words, *where])
+
+
+def shared(function: Function) -> Function:
+    """Give a command --json and --yard, and its session as the first argument."""
+
+    @click.option(
+        "--yard",
+        "location",
+        metavar="PATH|URL",
+        envvar="RUNYARD_YARD",
+        default=DEFAULT_YARD,
+        show_default=True,
+        show_envvar=True,
+        expose_value=False,
+        callback=_set_location,
+        help="Where the record is kept.",
+    )
+    @click.option(
+        "--json",
+        "use_json",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_json,
+        help="JSON on stdout, everything else on stderr.",
+    )
+    @click.pass_context
+    @functools.wraps(function)
+    def call(context: click.Context, /, *args: Any, **params: Any) -> Any:
+        return function(context.ensure_object(Session), *args, **params)
+
+    return call  # type: ignore[return-value]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines to copy."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def task_of(text: str) -> tuple[str, int]:
+    """Read BATCH/NUMBER."""
+    batch, _, number = text.rpartition("/")
+    if not batch or not (number.isascii() and number.isdigit()):
+        raise UsageError(f"{text!r} names no task", hint="write BATCH/NUMBER, such as walks/17")
+    return batch, int(number)
+
+
+def style(text: str, **looks: Any) -> str:
+    """Text with colours, where they are wanted."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **looks)
+
+
+def _color() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def _is_address(location: str) -> bool:
+    return "://" in location or location == "memory:"
+
+
+def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    if value:
+        context.ensure_object(Session).use_json()
+
+
+def _set_location(context: click.Context, parameter: click.Parameter, value: str) -> None:  # noqa: ARG001
+    context.ensure_object(Session).location = value

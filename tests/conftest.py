@@ -1,0 +1,73 @@
+"""What every test may use: a yard of its own, each backend in turn, and a watch on leftovers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, settings
+
+HELPERS = str(Path(__file__).parent / "helpers")
+if HELPERS not in sys.path:
+    sys.path.insert(0, HELPERS)
+
+from polling import eventually  # noqa: E402
+
+from runyard import Yard  # noqa: E402
+from runyard.backends import NAMES  # noqa: E402
+from runyard.backends.processes import close_crews  # noqa: E402
+
+settings.register_profile(
+    "runyard", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("runyard")
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    """A yard of the test's own, gone with it."""
+    with Yard(tmp_path / "yard") as place:
+        yield place
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn; a new one is one line in `runyard.backends.NAMES`."""
+    return str(request.param)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Iterator[None]:
+    """Keep pytest's own variable from making each test's environment differ from the last one's.
+
+    Warm workers serve only runs with the environment that they were started in.
+    """
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+    return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_child_process_is_left() -> Iterator[None]:
+    """Fail the session when it leaves a process behind."""
+    yield
+    close_crews()
+    gc.collect()
+    me = psutil.Process()
+    gone = eventually(lambda: not _running(me), seconds=5)
+    assert gone, f"processes are left: {_running(me)}"
+
+
+def _running(me: psutil.Process) -> list[psutil.Process]:
+    found = []
+    for child in me.children(recursive=True):
+        try:
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
