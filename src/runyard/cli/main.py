@@ -136,6 +136,9 @@ def _explain(session: Session, error: Exception) -> int:
         import traceback
 
         session.note("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        session.note(error.format_message())
+        return error.exit_code
     told: dict[str, Any] = {"class": type(error).__name__}
     if isinstance(error, RunyardError):
         told |= {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}

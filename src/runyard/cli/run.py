@@ -38,8 +38,13 @@ LOG = "run.log"
     multiple=True,
     help="Every combination of these; also K=[…] as JSON and K=first..last.",
 )
-@click.option("--replicates", type=click.IntRange(1), help="So many of each.")
-@click.option("--seed", type=click.IntRange(0), help="The root seed.  [default: chosen and kept]")
+@click.option("--replicates", type=click.IntRange(1), metavar="N", help="So many of each.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The root seed.  [default: chosen and recorded]",
+)
 @click.option("--name", help="The batch's name.  [default: made from what it is]")
 @click.option(
     "--common-random-numbers",
@@ -48,11 +53,17 @@ LOG = "run.log"
     help="Replicate r sees the same random numbers under every parameter.",
 )
 @click.option("--codec", type=click.Choice(["msgpack", "pickle"]), help="How values are stored.")
-@click.option("--retries", type=click.IntRange(0), help="Errors that a task may survive.")
+@click.option(
+    "--retries", type=click.IntRange(0), metavar="N", help="Errors that a task may survive."
+)
 @click.option("--timeout", metavar="TIME", help="For one attempt: 30s, 5m, 2h.")
 @click.option("--memory", metavar="SIZE", help="For one attempt: 512MB, 2GiB.")
 @click.option("--deadline", metavar="TIME", help="For the whole run.")
-@click.option("--priority", type=click.Choice(["low", "medium", "high", "critical"]))
+@click.option(
+    "--priority",
+    type=click.Choice(["low", "medium", "high", "critical"]),
+    help="What `resume` goes on with first.  [default: medium]",
+)
 @click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first failure.")
 @click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
 @click.option(

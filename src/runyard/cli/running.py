@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 BACKENDS = ("serial", "async", "threads", "processes")
 EXIT_FAILED, EXIT_USAGE, EXIT_DEADLINE = 1, 2, 124
 GROUPS_SHOWN = 5
+WHY = {
+    "deadline": "the deadline has come",
+    "stopped": "stopped on request, unfinished",
+    "fail-fast": "stopped at the first failure",
+}
+"""Why a run ended before its batch did, in words."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -44,7 +51,10 @@ def place_options(function: Function) -> Function:
                 help="Where tasks run.",
             ),
             click.option(
-                "--workers", type=click.IntRange(1), help="How many at once.  [default: all cores]"
+                "--workers",
+                type=click.IntRange(1),
+                metavar="N",
+                help="How many at once.  [default: all cores]",
             ),
             click.option(
                 "--progress/--no-progress",
@@ -98,11 +108,9 @@ def tell(session: Session, result: Result) -> int:
     session.say(summary(session, result, groups))
     _tell_unencodable(session, groups)
     if unfinished:
-        why = {"deadline": "the deadline has come", "stopped": "somebody asked it to stop",
-               "fail-fast": "a task failed"}.get(result.end, "it was interrupted")  # fmt: skip
+        next_command = style(session.command("resume", result.name), bold=True)
         session.note(
-            f"{result.name} is unfinished: {why}. {stats.done:,} recorded, {unfinished:,} to go; "
-            f"{style(session.command('resume', result.name), bold=True)} goes on"
+            f"{WHY.get(result.end, 'interrupted')}: {stats.done:,} recorded; {next_command} goes on"
         )
     session.document(final_document(result))
     if any(group.kind == "NotEncodable" for group in groups):
@@ -129,8 +137,7 @@ def final_document(result: Result) -> dict[str, Any]:
 def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
     """The batch in a few lines, and what to type next."""
     lines = [result.headline()]
-    for group in groups[:GROUPS_SHOWN]:
-        lines.append("  " + style(group.line(), fg="red"))
+    lines += ["  " + style(group.line(), fg="red") for group in groups[:GROUPS_SHOWN]]
     if len(groups) > GROUPS_SHOWN:
         lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")
     digest = result.digest
@@ -148,9 +155,6 @@ def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
     for group in groups:
         if group.kind == "NotEncodable":
             session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
-            session.note(
-                "  return numbers, text, lists, dicts, arrays or dataclasses, or say --codec pickle"
-            )
             return
 
 

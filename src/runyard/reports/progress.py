@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from runyard.events import (
+    BatchFinished,
     BatchStarted,
     BatchStopped,
     Event,
@@ -22,14 +25,25 @@ from runyard.events import (
 )
 from runyard.events import Progress as ProgressEvent
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
 Progress = bool | Callable[[ProgressEvent], None] | None
 """None: where stderr is a terminal. A function gets each progress event."""
 
 PLAIN_SECONDS = 2.0
-"""Time between two plain lines; it doubles up to a minute on long runs."""
+"""Time between two plain lines; it grows up to a minute on long runs."""
+
+PLAIN_ALERTS = 10
+"""Alerts between two plain lines that are shown in full; the rest are counted."""
 
 ALERT_KIND = "alert"
 """A task that emits an event of this kind has its `message` shown on the alert line."""
+
+NAME_WIDTH = 24
+BAR_WIDTHS = (8, 40)
 
 
 class View(Protocol):
@@ -45,7 +59,7 @@ class View(Protocol):
 @contextlib.contextmanager
 def show(bus: EventBus, progress: Progress, name: str, notices: list[str]) -> Iterator[None]:
     """Show a run's progress while this lasts."""
-    view = _view(progress, name)
+    view = _view(progress)
     if view is None:
         yield
         return
@@ -60,14 +74,14 @@ def show(bus: EventBus, progress: Progress, name: str, notices: list[str]) -> It
         view.close()
 
 
-def _view(progress: Progress, name: str) -> View | None:
+def _view(progress: Progress) -> View | None:
     if callable(progress):
         return _Callback(progress)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if progress is False or (progress is None and not is_terminal):
         return None
     dumb = os.environ.get("TERM") == "dumb"
-    return LiveView(name) if is_terminal and not dumb else PlainView()
+    return LiveView() if is_terminal and not dumb else PlainView()
 
 
 class _Callback:
@@ -88,68 +102,158 @@ class PlainView:
     def __init__(self) -> None:
         self._pause = PLAIN_SECONDS
         self._next = time.monotonic() + self._pause
+        self._alerts = 0
+        self._batch = ""
 
     def handle(self, event: Event) -> None:
         """Say what is worth a line."""
-        text = alert(event)
-        if isinstance(event, ProgressEvent) and time.monotonic() >= self._next:
-            self._pause = min(60.0, self._pause * 1.5)
-            self._next = time.monotonic() + self._pause
-            text = progress_line(event)
+        self._batch = event.batch
+        if isinstance(event, ProgressEvent):
+            if time.monotonic() >= self._next:
+                self._pause = min(60.0, self._pause * 1.5)
+                self._next = time.monotonic() + self._pause
+                self._count_alerts()
+                self._print(progress_line(event))
         elif isinstance(event, BatchStarted):
-            text = f"{event.total:,} tasks on {event.workers} {event.backend} workers, seed {event.seed}"
-        if text is not None:
-            print(f"{event.batch}: {text}", file=sys.stderr, flush=True)  # noqa: T201
+            self._print(started_line(event))
+        else:
+            self._alert(event)
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Nothing may stay untold."""
+        self._count_alerts()
+
+    def _alert(self, event: Event) -> None:
+        text = alert(event)
+        if text is None:
+            return
+        if isinstance(event, TaskFailed | TaskRetried | TaskEmitted):
+            self._alerts += 1
+            if self._alerts > PLAIN_ALERTS:
+                return
+        self._print(text)
+
+    def _count_alerts(self) -> None:
+        if self._alerts > PLAIN_ALERTS:
+            self._print(f"and {self._alerts - PLAIN_ALERTS:,} more failures or alerts")
+        self._alerts = 0
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
+            print(f"{self._batch}: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 class LiveView:
-    """A bar with counts, rate, ETA and workers, and under it the latest alert."""
+    """One line with a bar, counts, rate, time left and workers, and under it the latest alert."""
 
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Bar
-        from rich.text import Text
-
-        self._text = Text
-        self._console = Console(stderr=True)
-        self._bar = Bar(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[counts]}"),
-            console=self._console,
-        )
-        self._task = self._bar.add_task(name, total=None, counts="starting")
-        self._alert = Text("")
-        self._live = Live(self._group(), console=self._console, refresh_per_second=10)
-        self._live.start()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._started: BatchStarted | None = None
+        self._last: ProgressEvent | None = None
+        self._end: BatchFinished | BatchStopped | None = None
+        self._alert = ""
+        self._begin = time.monotonic()
 
     def handle(self, event: Event) -> None:
         """Redraw what changed."""
-        if isinstance(event, ProgressEvent):
-            done = event.completed + event.failed + event.cancelled
-            self._bar.update(
-                self._task, total=event.total, completed=done, counts=progress_line(event)
-            )
-        text = alert(event)
-        if text is not None:
-            self._alert = self._text(text, style="yellow", overflow="ellipsis", no_wrap=True)
-            self._live.update(self._group())
-        if isinstance(event, BatchStopped) and event.reason == "interrupted":
-            self._live.update(self._group())
+        with self._lock:
+            if isinstance(event, BatchStarted):
+                self._started = event
+                self._begin = time.monotonic()
+            elif isinstance(event, ProgressEvent):
+                self._last = event
+            elif isinstance(event, BatchFinished | BatchStopped):
+                self._end = event
+            elif not isinstance(event, Notice):
+                text = alert(event)
+                self._alert = text if text is not None else self._alert
+        if isinstance(event, Notice):
+            self._console.print(event.text, style="yellow", markup=False)
+        elif self._started is not None and self._live is None:
+            self._start()
 
     def close(self) -> None:
-        """Leave the last state of the bar standing."""
-        self._live.stop()
+        """Leave one neat line behind."""
+        if self._live is not None:
+            self._live.stop()
 
-    def _group(self) -> Any:
-        from rich.console import Group
+    def __rich__(self) -> Text:
+        """The view as it is now; drawn anew several times a second."""
+        from rich.text import Text
 
-        return Group(self._bar, self._alert) if self._alert.plain else self._bar
+        with self._lock:
+            width = self._console.width - 1
+            line = self._line(width)
+            if self._alert and self._end is None:
+                under = Text(f"\n{_clip(self._alert, width)}", style="yellow")
+                return line.append_text(under)
+            return line
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    def _start(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(
+            self, console=self._console, refresh_per_second=10, redirect_stdout=False,
+            redirect_stderr=False,
+        )  # fmt: skip
+        self._live.start()
+
+    def _line(self, width: int) -> Text:
+        from rich.text import Text
+
+        assert self._started is not None
+        total, name = self._started.total, _clip(self._started.batch, NAME_WIDTH)
+        done, parts = self._parts(total)
+        share = done / total if total else 1.0
+        fitting, room = fit(parts, width - len(name) - 2)
+        line = Text(name, style="bold", no_wrap=True).append(" ")
+        if room >= BAR_WIDTHS[0]:
+            _draw_bar(line, share, min(room, BAR_WIDTHS[1]), self._end is None)
+            line.append(" ")
+        for number, (text, look) in enumerate(fitting):
+            line.append(" · " if number else "", style="dim").append(text, style=look)
+        return line
+
+    def _parts(self, total: int) -> tuple[int, list[tuple[str, str]]]:
+        """How many tasks are done, and what to say about it, the most important first."""
+        counts = self._end or self._last
+        if counts is None:
+            return 0, [(f"0/{total:,}", ""), ("starting", "dim")]
+        done = counts.completed + counts.failed + counts.cancelled
+        parts = [(f"{done:,}/{total:,}", "")]
+        for name, look in (("failed", "red"), ("cancelled", "yellow")):
+            if getattr(counts, name):
+                parts.append((f"{getattr(counts, name):,} {name}", look))
+        if self._end is not None:
+            parts.append((f"in {duration(self._end.seconds)}", ""))
+            if isinstance(self._end, BatchStopped):
+                parts.append((self._end.reason, "yellow"))
+            return done, parts
+        assert self._last is not None
+        if self._last.retrying:
+            parts.append((f"{self._last.retrying:,} to retry", "yellow"))
+        parts.append((rate_text(self._last.rate), ""))
+        if self._last.eta is not None and done < total:
+            parts.append((f"{duration(self._last.eta)} left", ""))
+        else:
+            parts.append((duration(time.monotonic() - self._begin), "dim"))
+        parts.append((workers_text(self._last.workers), "dim"))
+        return done, parts
+
+
+def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]], int]:
+    """As many of the parts as fit beside the smallest bar, and the room that is left for it."""
+    kept = list(parts)
+    while len(kept) > 1 and _length(kept) + 1 + BAR_WIDTHS[0] > width:
+        kept.pop()
+    return kept, width - 1 - _length(kept)
 
 
 def progress_line(event: ProgressEvent) -> str:
@@ -157,14 +261,20 @@ def progress_line(event: ProgressEvent) -> str:
     done = event.completed + event.failed + event.cancelled
     share = 100 * done / event.total if event.total else 100.0
     parts = [f"{done:,}/{event.total:,} ({share:.0f}%)"]
-    for name in ("failed", "cancelled", "retrying"):
+    for name, word in (("failed", "failed"), ("cancelled", "cancelled"), ("retrying", "to retry")):
         if getattr(event, name):
-            parts.append(f"{getattr(event, name):,} {name}")
-    parts.append(f"{event.rate:,.0f}/s" if event.rate >= 10 else f"{event.rate:.2g}/s")
+            parts.append(f"{getattr(event, name):,} {word}")
+    parts.append(rate_text(event.rate))
     if event.eta is not None and done < event.total:
-        parts.append(f"eta {duration(event.eta)}")
-    parts.append(f"{event.workers} workers")
+        parts.append(f"{duration(event.eta)} left")
+    parts.append(workers_text(event.workers))
     return " · ".join(parts)
+
+
+def started_line(event: BatchStarted) -> str:
+    """What begins, in one line."""
+    tasks = "1 task" if event.total == 1 else f"{event.total:,} tasks"
+    return f"{tasks} on {workers_text(event.workers)} ({event.backend}), seed {event.seed}"
 
 
 def alert(event: Event) -> str | None:
@@ -179,8 +289,20 @@ def alert(event: Event) -> str | None:
     if isinstance(event, Notice):
         return event.text
     if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:
-        return str(event.data.get("message", event.data))
+        return _first_line(str(event.data.get("message", event.data)))
     return None
+
+
+def rate_text(rate: float) -> str:
+    """Outcomes a second, as people say it."""
+    if rate >= 10 or rate == 0:
+        return f"{rate:,.0f}/s"
+    return f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
+
+
+def workers_text(workers: int) -> str:
+    """So many workers."""
+    return "1 worker" if workers == 1 else f"{workers:,} workers"
 
 
 def duration(seconds: float) -> str:
@@ -193,7 +315,25 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min"
+    if hours < 48:
+        return f"{hours} h {minutes:02} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def _draw_bar(line: Text, share: float, width: int, running: bool) -> None:
+    halves = int(share * width * 2)
+    full = "━" * (halves // 2) + ("╸" if halves % 2 else "")
+    look = "cyan" if running else "green" if share >= 1 else "yellow"
+    line.append(full, style=look).append("─" * (width - len(full)), style="dim")
+
+
+def _length(parts: list[tuple[str, str]]) -> int:
+    return sum(len(text) for text, _ in parts) + 3 * (len(parts) - 1)
+
+
+def _clip(text: str, width: int) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= width else plain[: width - 1] + "…"
 
 
 def _first_line(text: str) -> str:

@@ -157,9 +157,11 @@ class Result:
         """Where the batch stands, on one line."""
         stats = self.stats
         parts = [f"{stats.completed:,} of {stats.total:,} completed"]
-        for name in ("failed", "cancelled", "queued", "running"):
-            if getattr(stats, name):
-                parts.append(f"{getattr(stats, name):,} {name}")
+        parts += [
+            f"{count:,} {name}"
+            for name in ("failed", "cancelled", "queued", "running")
+            if (count := getattr(stats, name))
+        ]
         return f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"
 
     def summary(self) -> str:

@@ -24,7 +24,7 @@ from runyard.spec.status import CANCELLED, COMPLETED
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
 
-COMMIT_SECONDS = 0.03
+COMMIT_SECONDS = 0.04
 """The least time between two commits: what comes in meanwhile is written together."""
 
 LOOK_SECONDS = 0.2
@@ -210,7 +210,7 @@ class Recorder:
             self.claims.append(claim)
         if wishes is not None:
             self.wishes.append(wishes)
-        if wanted or wishes is not None or entries:
+        if wanted or wishes is not None or not self.counts.pending:
             self._wake()
         return bool(entries)
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Delete,
+    Dialect,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.engine import Row
 
 from runyard import clock, faults
@@ -43,7 +58,7 @@ class SqlSnapshot:
         return self._one(BatchRow, schema.batches, schema.batches.c.name == name)
 
     def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._one(BatchRow, schema.batches, schema.batches.c.id == batch)
+        return self._get(BatchRow, schema.batches, batch)
 
     def batches(self) -> list[BatchRow]:
         return self._all(BatchRow, schema.batches, order=[schema.batches.c.id])
@@ -84,8 +99,7 @@ class SqlSnapshot:
         return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
 
     def task(self, batch: int, task: int) -> TaskRow | None:
-        table = schema.tasks
-        return self._one(TaskRow, table, table.c.batch == batch, table.c.task == task)
+        return self._get(TaskRow, schema.tasks, batch, task)
 
     def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
         table = schema.tasks
@@ -124,6 +138,11 @@ class SqlSnapshot:
             func.coalesce(func.avg(table.c.started - begun), 0.0),
         ).where(table.c.batch == batch, table.c.status != CANCELLED)
         return Timings._make(self._connection.execute(query).one())
+
+    def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
+        """The row with this key."""
+        row = run(self._connection, statements(table).get, **_keyed(table, key)).one_or_none()
+        return None if row is None else _checked(kind, table, row)
 
     def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:
         row = self._connection.execute(select(table).where(*where)).one_or_none()
@@ -173,7 +192,7 @@ class SqlTransaction(SqlSnapshot):
         if row is None:
             raise NotFound(f"batch number {batch} is gone from the store")
         changed = msgspec.structs.replace(row, **columns)
-        self._replace(schema.batches, changed, schema.batches.c.id == batch)
+        self._put(schema.batches, changed)
         return changed
 
     def delete_batch(self, batch: int) -> None:
@@ -215,12 +234,10 @@ class SqlTransaction(SqlSnapshot):
         if claim.id == 0:
             table = schema.queue
             where = table.c.batch == claim.batch, table.c.token == claim.token
-            return bool(
-                self._connection.scalar(select(func.count()).select_from(table).where(*where))
-            )
-        table = schema.claims
-        token = self._connection.scalar(select(table.c.token).where(table.c.id == claim.id))
-        return bool(token == claim.token)
+            query = select(func.count()).select_from(table).where(*where)
+            return bool(self._connection.scalar(query))
+        row = self._get(ClaimRow, schema.claims, claim.id)
+        return row is not None and row.token == claim.token
 
     def release(self, claim: Claim, *, finished: bool) -> None:
         if claim.id == 0:
@@ -228,7 +245,7 @@ class SqlTransaction(SqlSnapshot):
             for row in self._all(QueueRow, table, table.c.batch == claim.batch,
                                  table.c.token == claim.token):  # fmt: skip
                 free = msgspec.structs.replace(row, engine=None, token=None)
-                self._replace(table, free, table.c.batch == row.batch, table.c.task == row.task)
+                self._put(table, free)
             return
         where = schema.claims.c.id == claim.id, schema.claims.c.token == claim.token
         if finished:
@@ -237,7 +254,7 @@ class SqlTransaction(SqlSnapshot):
         held = self._one(ClaimRow, schema.claims, *where)
         if held is not None:
             free_range = msgspec.structs.replace(held, engine=None)
-            self._replace(schema.claims, free_range, schema.claims.c.id == claim.id)
+            self._put(schema.claims, free_range)
 
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
         if not rows:
@@ -253,16 +270,14 @@ class SqlTransaction(SqlSnapshot):
             if of_kind:
                 counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
         if listed:
-            table = schema.queue
             for row in rows:
-                where = table.c.batch == batch, table.c.task == row[0]
-                self._connection.execute(delete(table).where(*where))
+                self._drop(schema.queue, batch, row[0])
         found = self.batch_by_id(batch)
         assert found is not None
         changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
         if found.done + sum(counted.values()) == found.total:
             changes["finished"] = clock.now()
-        self.update_batch(batch, **changes)
+        self._put(schema.batches, msgspec.structs.replace(found, **changes))
         return sum(counted.values())
 
     def followers(self, batch: int, task: int) -> list[int]:
@@ -278,10 +293,9 @@ class SqlTransaction(SqlSnapshot):
     def settle_followers(self, batch: int, task: int) -> None:
         table = schema.queue
         for number in self.followers(batch, task):
-            where = table.c.batch == batch, table.c.task == number
-            row = self._one(QueueRow, table, *where)
+            row = self._get(QueueRow, table, batch, number)
             if row is not None:
-                self._replace(table, msgspec.structs.replace(row, waiting=row.waiting - 1), *where)
+                self._put(table, msgspec.structs.replace(row, waiting=row.waiting - 1))
         edges = schema.edges
         where_edges = edges.c.batch == batch, edges.c.before == task
         self._connection.execute(delete(edges).where(*where_edges))
@@ -302,7 +316,7 @@ class SqlTransaction(SqlSnapshot):
             if status is None:
                 continue
             lost[names[status]] += 1
-            self._connection.execute(delete(table).where(*where))
+            self._drop(table, batch, number)
             self._connection.execute(
                 delete(attempts).where(attempts.c.batch == batch, attempts.c.task == number)
             )
@@ -331,9 +345,7 @@ class SqlTransaction(SqlSnapshot):
         self._insert_many(schema.cancels, [(batch, task)])
 
     def clear_cancel(self, batch: int, task: int) -> None:
-        table = schema.cancels
-        where = table.c.batch == batch, table.c.task == task
-        self._connection.execute(delete(table).where(*where))
+        self._drop(schema.cancels, batch, task)
 
     def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
         columns = {
@@ -343,20 +355,19 @@ class SqlTransaction(SqlSnapshot):
         return self._insert(EngineRow, schema.engines, columns).id
 
     def update_engine(self, engine: int, **columns: Any) -> None:
-        row = self._one(EngineRow, schema.engines, schema.engines.c.id == engine)
+        row = self._get(EngineRow, schema.engines, engine)
         if row is not None:
-            changed = msgspec.structs.replace(row, **columns)
-            self._replace(schema.engines, changed, schema.engines.c.id == engine)
+            self._put(schema.engines, msgspec.structs.replace(row, **columns))
 
     def sign_off(self, engine: int) -> None:
-        self._connection.execute(delete(schema.engines).where(schema.engines.c.id == engine))
+        self._drop(schema.engines, engine)
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         for row in self.claims(batch):
             if row.engine is not None and self._alive(row.engine):
                 continue
             mine = msgspec.structs.replace(row, engine=engine, token=token)
-            self._replace(schema.claims, mine, schema.claims.c.id == row.id)
+            self._put(schema.claims, mine)
             return Claim(
                 row.id, batch, token, gaps(row.low, row.high, self._done_in(batch, row)), {}
             )
@@ -376,7 +387,7 @@ class SqlTransaction(SqlSnapshot):
                 for row in self._all(QueueRow, table, table.c.batch == batch,
                                      table.c.engine == other):  # fmt: skip
                     free = msgspec.structs.replace(row, engine=None, token=None)
-                    self._replace(table, free, table.c.batch == batch, table.c.task == row.task)
+                    self._put(table, free)
         ready = self._all(
             QueueRow,
             table,
@@ -389,7 +400,7 @@ class SqlTransaction(SqlSnapshot):
         contents = {}
         for row in ready:
             mine = msgspec.structs.replace(row, engine=engine, token=token)
-            self._replace(table, mine, table.c.batch == batch, table.c.task == row.task)
+            self._put(table, mine)
             listed = self.task(batch, row.task)
             if listed is None:
                 raise damaged("tasks", f"task {row.task}")
@@ -430,19 +441,62 @@ class SqlTransaction(SqlSnapshot):
         key = self._connection.execute(insert(table).values(given)).inserted_primary_key
         assert key is not None
         row = kind(**{**columns, "id": key[0]})
-        self._replace(table, row, table.c.id == key[0])
+        self._put(table, row)
         return row
 
-    def _replace(self, table: Table, row: msgspec.Struct, *where: Any) -> None:
+    def _put(self, table: Table, row: msgspec.Struct) -> None:
+        """Write a row that is there already, by its key."""
         values = msgspec.structs.asdict(row)
-        sealed = {**values, "checksum": _seal(table, tuple(values.values()))}
-        self._connection.execute(update(table).where(*where).values(sealed))
+        seal = _seal(table, tuple(values.values()))
+        keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
+        run(self._connection, statements(table).put, **keys, **values, checksum=seal)
+
+    def _drop(self, table: Table, *key: Any) -> None:
+        run(self._connection, statements(table).drop, **_keyed(table, key))
 
     def _insert_many(self, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
         names = [c.name for c in table.c]
         sealed = [dict(zip(names, (*row, _seal(table, row)), strict=True)) for row in rows]
         if sealed:
             self._connection.execute(insert(table), sealed)
+
+
+class Statements(NamedTuple):
+    """What is done most often with a table: one row, by its key."""
+
+    get: Select[Any]
+    put: Update
+    drop: Delete
+
+
+@cache
+def statements(table: Table) -> Statements:
+    """A table's statements, built once."""
+    where = [c == bindparam(f"key_{c.name}") for c in table.primary_key]
+    values: dict[str, Any] = {c.name: bindparam(c.name) for c in table.c}
+    return Statements(
+        select(table).where(*where),
+        update(table).where(*where).values(values),
+        delete(table).where(*where),
+    )
+
+
+@cache
+def _compiled(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
+    found = statement.compile(dialect=dialect)
+    return str(found), tuple(found.positiontup) if found.positional else None
+
+
+def run(connection: Connection, statement: Any, **values: Any) -> CursorResult[Any]:
+    """Execute a statement that was built once: its text goes to the driver as it is."""
+    text, order = _compiled(statement, connection.dialect)
+    if order is None:
+        return connection.exec_driver_sql(text, values)
+    return connection.exec_driver_sql(text, tuple(values[name] for name in order))
+
+
+def _keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:
+    return {f"key_{c.name}": v for c, v in zip(table.primary_key, key, strict=True)}
 
 
 def _seal(table: Table, columns: tuple[Any, ...]) -> int:

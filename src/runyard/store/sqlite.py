@@ -40,6 +40,7 @@ class SqliteStore(Store):
         self._path = path
         self._durable = durable
         self._writing = threading.RLock()
+        self._writer: Connection | None = None
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._life = LifeLocks(path.with_name("yard.lock"))
@@ -53,13 +54,12 @@ class SqliteStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
-        with (
-            self._writing,
-            translated(self.location),
-            self._begun("BEGIN IMMEDIATE") as connection,
-        ):
-            yield SqlTransaction(connection, _insert_outcomes, self.alive)
-            faults.point("commit")
+        with self._writing, translated(self.location):
+            if self._writer is None:
+                self._writer = self._open("BEGIN IMMEDIATE")
+            with self._writer.begin():
+                yield SqlTransaction(self._writer, _insert_outcomes, self.alive)
+                faults.point("commit")
 
     @contextmanager
     def snapshot(self) -> Iterator[SqlSnapshot]:
@@ -86,13 +86,19 @@ class SqliteStore(Store):
             yield f"SQLite: {str(error).splitlines()[0]}"
 
     def close(self) -> None:
+        with self._writing:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
         self._engine.dispose()
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Connection]:
-        opened = self._engine.connect().execution_options(runyard_begin=begin)
-        with opened as connection, connection.begin():
+        with self._open(begin) as connection, connection.begin():
             yield connection
+
+    def _open(self, begin: str) -> Connection:
+        return self._engine.connect().execution_options(runyard_begin=begin)
 
     def _connect(self) -> sqlite3.Connection:
         # A URI so that a path with any character in it stays a path.
