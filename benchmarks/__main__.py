@@ -31,7 +31,7 @@ def main() -> int:
     figures: list[Figure] = []
     for name in wanted.names or BENCHMARKS:
         figures += BENCHMARKS[name](wanted.rounds)
-    print(f"{machine()}; medians of {wanted.rounds} paired rounds\n\n{table(figures)}")
+    print(f"{machine()}; {wanted.rounds} paired rounds\n\n{table(figures)}")
     if wanted.json:
         save(figures, wanted.json)
     return 1 if any(figure.holds is False for figure in figures) else 0

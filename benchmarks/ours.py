@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ def seconds_for(
     backend: str = "processes",
     workers: int = WORKERS,
     warm_up: Callable[..., Any] = noop,
-    **lists: Iterable[Any],
+    **lists: Any,
 ) -> float:
     """Seconds for a grid of `function` over `lists`, with workers and imports already there."""
     import runyard as ry

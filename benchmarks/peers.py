@@ -46,7 +46,7 @@ def joblib_auto(count: int, folder: str) -> dict[str, float]:
 def mpire(count: int, folder: str) -> dict[str, float]:
     """mpire, which sizes its chunks by itself."""
     started = time.perf_counter()
-    from mpire import WorkerPool
+    from mpire.pool import WorkerPool
 
     with WorkerPool(n_jobs=WORKERS, keep_alive=True) as pool:
         return _cold_and_warm(started, lambda: len(pool.map_unordered(noop, range(count))), count)

@@ -29,8 +29,8 @@ def in_rounds(
     """Call every contestant once a round, the order turned round each time."""
     measured: dict[str, list[T]] = {contestant: [] for contestant in contestants}
     for number in range(rounds):
-        order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
-        for contestant in order:
+        order = list(contestants)
+        for contestant in order if number % 2 == 0 else reversed(order):
             print(f"{name}: round {number + 1} of {rounds}, {contestant}", file=sys.stderr)
             measured[contestant].append(contestants[contestant](number))
     return measured

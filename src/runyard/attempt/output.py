@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import sys
 import threading
@@ -28,20 +29,25 @@ STREAMS = ("stdout", "stderr")
 class Output:
     """Keeps nothing; the base of those that do."""
 
+    quick = math.inf
+    """After a task shorter than this, `end` is needed only if `written` is not empty."""
+
+    written: set[bool] = set()  # noqa: RUF012
+
     def begin(self) -> None:
         """A task is about to start."""
 
-    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:
+    def end(self, folder: Path, task: int, attempt: int) -> None:
         """A task has ended: put what it printed where it belongs."""
 
 
 class SpoolOutput(Output):
     """Descriptors 1 and 2 of a worker process, caught in spool files."""
 
-    QUICK = 0.0002
-    """A task shorter than this started no process; only Python's own streams are looked at."""
+    quick = 0.0002  # too short to have started a process: only Python's own streams count
 
     def __init__(self, spool: Path) -> None:
+        self.written = _written
         self._before = [(number, os.dup(number)) for number in (1, 2)]
         self._descriptors = []
         for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
@@ -51,9 +57,7 @@ class SpoolOutput(Output):
             setattr(sys, name, _Text(number))
         _written.clear()
 
-    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:
-        if not _written and seconds < self.QUICK:
-            return
+    def end(self, folder: Path, task: int, attempt: int) -> None:
         _written.clear()
         with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
             sys.stdout.flush()
@@ -133,6 +137,8 @@ def _clipped(descriptor: int, size: int) -> bytes:
 class StreamOutput(Output):
     """What Python prints inside one lane of the engine's own process."""
 
+    quick = -1.0
+
     def __init__(self) -> None:
         self._kept: dict[str, io.StringIO] = {}
 
@@ -140,7 +146,7 @@ class StreamOutput(Output):
         self._kept = {name: io.StringIO() for name in STREAMS}
         _lane.set(self._kept)
 
-    def end(self, folder: Path, task: int, attempt: int, seconds: float) -> None:  # noqa: ARG002
+    def end(self, folder: Path, task: int, attempt: int) -> None:
         _lane.set(None)
         with contextlib.suppress(OSError):
             for name, kept in self._kept.items():

@@ -14,11 +14,11 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from time import perf_counter
+from time import time as now
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from runyard import clock
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
 from runyard.attempt.output import Output
@@ -135,6 +135,8 @@ class Runner:
         self._work: Work | None = None
         self._loop: asyncio.Runner | None = None
         self._timeout = job.timeout
+        self._note = slots.pen(lane)
+        self._quick, self._written = self._output.quick, self._output.written
         self._none = encode_as(job.codec, None)
         # Whether there is anything to do before a task but to note it.
         self._prepared = job.chdir or type(self._output).begin is not Output.begin
@@ -142,22 +144,20 @@ class Runner:
 
     def run(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
         """One attempt, from its start to its row."""
-        self._work = work
-        self._context = None
-        call, params = work.call, work.params
+        call = work.call
         begin = perf_counter()
         started = self._begin(work, chunk, begin)
         try:
             if call.wants_context:
-                value = call.function(ctx=self.context(), **params)
+                value = call.function(ctx=self.context(), **work.params)
             else:
-                value = call.function(**params)
+                value = call.function(**work.params)
             if call.is_coroutine:
                 value = self._own_loop().run(value)
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
         except KeyboardInterrupt:
-            self._end(work, perf_counter() - begin, ok=False)
+            self._end(work, ok=False)
             raise
         except BaseException as error:
             self.ended = perf_counter()
@@ -165,8 +165,6 @@ class Runner:
 
     async def run_async(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
         """The same on a loop: coroutine functions here, others in a thread."""
-        self._work = work
-        self._context = None
         call = work.call
         begin = perf_counter()
         started = self._begin(work, chunk, begin)
@@ -179,7 +177,7 @@ class Runner:
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
         except asyncio.CancelledError:
-            self._end(work, perf_counter() - begin, ok=False)
+            self._end(work, ok=False)
             raise
         except BaseException as error:
             self.ended = perf_counter()
@@ -223,15 +221,17 @@ class Runner:
             self._loop = None
 
     def _begin(self, work: Work, chunk: int, begin: float) -> float:
-        self._slots.note(self.lane, self._batch, work.task, work.attempt, chunk, begin)
+        self._note(self._batch, work.task, work.attempt, chunk, begin)
+        self._work = work
+        self._context = None
         if self._prepared:
             self._output.begin()
             if self.program.job.chdir:
                 os.chdir(self.workspace(work.task, work.attempt))
-        return clock.now()
+        return now()
 
-    def _end(self, work: Work, seconds: float, *, ok: bool) -> None:
-        self._output.end(self._folder, work.task, work.attempt, seconds)
+    def _end(self, work: Work, *, ok: bool) -> None:
+        self._output.end(self._folder, work.task, work.attempt)
         if self._space is not None:
             if self.program.job.chdir:
                 os.chdir(self.program.job.root)
@@ -243,13 +243,11 @@ class Runner:
         if limit is not None and seconds > limit:
             raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
         data = self._none if value is None else encode_as(self._codec, value)
-        self._end(work, seconds, ok=True)
-        row = (
-            self._batch, work.task, COMPLETED, work.attempt, data, None, started, seconds,
-            self._worker,
-        )  # fmt: skip
+        if seconds > self._quick or self._written or self._space is not None:
+            self._end(work, ok=True)
+        row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
-        return cast("OutcomeRow", (*row[1:], checksum(row)))
+        return cast("OutcomeRow", (*row, checksum(row, self._batch)))
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
         if isinstance(error, MemoryError) and self.program.job.memory is not None:
@@ -258,7 +256,7 @@ class Runner:
                 f"needed more than its limit of {limit:,} bytes"
             ).with_traceback(error.__traceback__)
         info = error_info(error)
-        self._end(work, seconds, ok=False)
+        self._end(work, ok=False)
         row = OutcomeRow.sealed(
             self._batch, work.task, FAILED, work.attempt, None, info.encode(), started, seconds,
             self._worker,

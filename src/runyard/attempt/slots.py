@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -60,11 +62,9 @@ class Slots:
         _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
 
-    def note(
-        self, lane: int, batch: int, task: int, attempt: int, chunk: int, since: float
-    ) -> None:
-        """The lane is about to start this task."""
-        _NOTE.pack_into(self._map, lane * SIZE, batch, task, attempt, chunk, since)
+    def pen(self, lane: int) -> Callable[[int, int, int, int, float], None]:
+        """What the lane notes with that it is about to start a task: the fields of `Note`."""
+        return partial(_NOTE.pack_into, self._map, lane * SIZE)
 
     def idle(self, lane: int) -> None:
         """The lane runs nothing."""

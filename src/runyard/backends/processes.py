@@ -48,6 +48,8 @@ from runyard.spaces import task_folder
 STILLBORN_LIMIT = 10
 """So many workers in a row may die before one of them gets anything done."""
 
+_received = memoryview(bytearray(1 << 18))
+
 _START = "import sys; sys.path[:] = {path!r}; from runyard.backends.warden import main; main({fd})"
 
 
@@ -72,7 +74,7 @@ class _Lane:
             end = at + LENGTH.size + size
             if len(buffer) < end:
                 break
-            found.append(decode_report(buffer[at + LENGTH.size : end]))
+            found.append(decode_report(memoryview(buffer)[at + LENGTH.size : end]))
             at = end
         del buffer[:at]
         return found
@@ -304,16 +306,16 @@ class ProcessesBackend(Backend):
         """Take in what the worker sent; False when there is nothing more to come now."""
         assert lane.channel is not None
         try:
-            data = lane.channel.recv(1 << 20)
+            size = lane.channel.recv_into(_received)
         except BlockingIOError:
             return False
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             with contextlib.suppress(KeyError):
                 self._crew.selector.unregister(lane.channel)
             return False
-        lane.incoming += data
+        lane.incoming += _received[:size]
         for report in lane.frames():
             self._stillborn = 0
             if report.finished and report.chunk in lane.sent:

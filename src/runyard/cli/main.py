@@ -117,6 +117,8 @@ def main(args: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return 128 + signal.SIGINT
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            return _broken_pipe(session)
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
         return _failed(session, error)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-from runyard.errors import UsageError
+from runyard.errors import StoreFull, UsageError
 from runyard.reports.result import Outcome, Result
 from runyard.spec.codec import jsonable
 from runyard.spec.status import Status
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_BEFORE, _AFTER = (
+    ("task", "status"),
+    ("attempt", "started", "seconds", "wait", "error", "message"),
+)
+"""Columns that every CSV file has, on both sides of the batch's own."""
 
 
 def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
@@ -42,18 +51,59 @@ def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
 
 def export(result: Result, format_: str, path: Path, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to a file, whole or not at all; how many there were."""
-    writer = FORMATS.get(format_)
-    if writer is None:
-        raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", newline="", encoding="utf-8") as file:
-            count = writer(result, file, status)
+            count = write_to(result, format_, file, status)
         partial.replace(path)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise StoreFull(f"no room left on the disk for {path}") from error
+        raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:
+    """Write a batch's outcomes to an open file; how many there were."""
+    writer = FORMATS.get(format_)
+    if writer is None:
+        raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
+    return writer(result, file, status)
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """An outcome on one line."""
+    labels = " ".join(f"{name}={text_of(value)}" for name, value in outcome.labels.items())
+    parts = (outcome.id, str(outcome.status), labels, outcome_cell(outcome))
+    return "  ".join(part for part in parts if part)
+
+
+def outcome_cell(outcome: Outcome) -> str:
+    """What a task returned, or why it did not, on one line."""
+    if outcome.error is not None:
+        return " ".join(f"{outcome.error.kind}: {outcome.error.message}".split())
+    return json.dumps(jsonable(outcome.value), ensure_ascii=False)
+
+
+def text_of(value: Any) -> str:
+    """A parameter on one line: text as it is, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
+    return " ".join(text.split())
+
+
+def flatten(value: Any, prefix: str = "value") -> dict[str, Any]:
+    """A nested value as one level, its fields by dotted path."""
+    plain = jsonable(value)
+    if not isinstance(plain, dict) or not plain:
+        return {prefix: plain}
+    found: dict[str, Any] = {}
+    for key, inner in plain.items():
+        path = key if prefix == "value" else f"{prefix}.{key}"
+        found.update(flatten(inner, path) if isinstance(inner, dict) else {path: inner})
+    return found
 
 
 def _write_json(result: Result, file: TextIO, status: Status | str | None) -> int:
@@ -69,25 +119,15 @@ def _write_json(result: Result, file: TextIO, status: Status | str | None) -> in
 
 
 def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int:
-    rows = csv.writer(file)
+    rows = csv.writer(file, lineterminator="\n")
     labels, values = _columns(result, status)
-    rows.writerow(
-        [
-            "task",
-            "status",
-            *labels,
-            *values,
-            "attempt",
-            "started",
-            "seconds",
-            "wait",
-            "error",
-            "message",
-        ]
-    )
+    taken = {*_BEFORE, *_AFTER}
+    label_heads = _heads(labels, taken, "param")
+    value_heads = _heads(values, taken | set(label_heads), "value")
+    rows.writerow([*_BEFORE, *label_heads, *value_heads, *_AFTER])
     count = 0
     for outcome in result.outcomes(status):
-        flat = flatten(outcome.value)
+        flat = flatten(outcome.value) if outcome.status is Status.COMPLETED else {}
         error = outcome.error
         rows.writerow(
             [
@@ -116,26 +156,6 @@ def _write_text(result: Result, file: TextIO, status: Status | str | None) -> in
     return count
 
 
-def outcome_line(outcome: Outcome) -> str:
-    """An outcome on one line."""
-    labels = " ".join(f"{k}={_cell(v)}" for k, v in outcome.labels.items())
-    what = f"{outcome.error.kind}: {outcome.error.message}" if outcome.error else None
-    shown = what if what is not None else json.dumps(jsonable(outcome.value))
-    return f"{outcome.id}  {outcome.status}  {labels}  {shown}".replace("\n", " ")
-
-
-def flatten(value: Any, prefix: str = "value") -> dict[str, Any]:
-    """A nested value as one level, its fields by dotted path."""
-    plain = jsonable(value)
-    if not isinstance(plain, dict) or not plain:
-        return {prefix: plain}
-    found: dict[str, Any] = {}
-    for key, inner in plain.items():
-        path = key if prefix == "value" else f"{prefix}.{key}"
-        found.update(flatten(inner, path) if isinstance(inner, dict) else {path: inner})
-    return found
-
-
 def _columns(result: Result, status: Status | str | None) -> tuple[list[str], list[str]]:
     labels: dict[str, None] = {}
     values: dict[str, None] = {}
@@ -143,7 +163,12 @@ def _columns(result: Result, status: Status | str | None) -> tuple[list[str], li
         labels |= dict.fromkeys(outcome.labels)
         if outcome.status is Status.COMPLETED:
             values |= dict.fromkeys(flatten(outcome.value))
-    return list(labels), [name for name in values if name not in labels]
+    return list(labels), list(values)
+
+
+def _heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
+    """Column names; one that is taken gets a prefix, so that no two columns share theirs."""
+    return [f"{prefix}.{name}" if name in taken else name for name in names]
 
 
 def _cell(value: Any) -> Any:

@@ -307,7 +307,9 @@ def workers_text(workers: int) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people say them."""
-    if seconds < 1:
+    if seconds < 0.0095:
+        return f"{seconds * 1000:.1f} ms" if seconds >= 0.00095 else f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

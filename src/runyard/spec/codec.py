@@ -88,9 +88,9 @@ def decode_as(codec: str, data: bytes) -> Any:
     return pickle.loads(data) if codec == "pickle" else decode(data)
 
 
-def checksum(row: tuple[Any, ...]) -> int:
-    """A number that changes when any column of a row does."""
-    return zlib.crc32(_pack(row))
+def checksum(columns: tuple[Any, ...], start: int = 0) -> int:
+    """A number that changes when any column of a row does, or the number it starts from."""
+    return zlib.crc32(_pack(columns), start)
 
 
 def jsonable(value: Any) -> Any:

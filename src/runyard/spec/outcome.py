@@ -25,11 +25,11 @@ class OutcomeRow(NamedTuple):
     @classmethod
     def sealed(cls, batch: int, *columns: Any) -> OutcomeRow:
         """A row with its checksum over the batch and every column."""
-        return cls._make((*columns, checksum((batch, *columns))))
+        return cls._make((*columns, checksum(columns, batch)))
 
     def check(self, batch: int) -> OutcomeRow:
         """The row itself, if nothing in it has changed since it was written."""
-        if checksum((batch, *self[:-1])) != self.checksum:
+        if checksum(self[:-1], batch) != self.checksum:
             raise damaged("outcomes", f"task {self.task}")
         return self
 

@@ -529,7 +529,7 @@ def check_rows(connection: Connection) -> Iterator[str]:
     counts: dict[tuple[int, int], int] = {}
     for batch, *columns in connection.execute(query):
         row = OutcomeRow._make(columns)
-        if checksum((batch, *row[:-1])) != row.checksum:
+        if checksum(row[:-1], batch) != row.checksum:
             yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
         counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
     b = schema.batches.c

@@ -1,0 +1,75 @@
+"""`runyard export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from runyard.cli.results import codec_option, status_option
+from runyard.cli.session import Session, examples, shared
+from runyard.errors import NotFound, UsageError
+
+FORMATS = ("json", "csv", "txt")
+
+
+@click.command(
+    epilog=examples(
+        "runyard export walks --format csv",
+        "runyard export walks -o failed.json --status failed",
+        "runyard export walks --format csv -o - | head",
+    )
+)
+@click.argument("batch")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="[default: what the file's name says, else json]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    metavar="FILE",
+    help="Where to; - is stdout.  [default: in the batch's folder]",
+)
+@status_option
+@codec_option
+@shared
+def export(
+    session: Session,
+    batch: str,
+    format_: str | None,
+    output: Path | None,
+    status: str | None,
+    codec: str,
+) -> int:
+    """Write the outcomes to a file.
+
+    The file is there whole or not at all.
+    """
+    from runyard.reports import export as files
+
+    to_stdout = output is not None and str(output) == "-"
+    if to_stdout and session.json:
+        raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")
+    with session.yard() as yard:
+        result = yard.results(batch, codec=codec)
+        stats = result.stats
+        if not (stats.done if status is None else int(getattr(stats, status))):
+            raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
+        settled = format_ or _format_of(output) or "json"
+        if to_stdout:
+            files.write_to(result, settled, click.get_text_stream("stdout"), status)
+            return 0
+        path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
+        count = files.export(result, settled, path, status)
+    session.say(f"{count:,} outcomes written to {path}")
+    session.document({"batch": batch, "format": settled, "path": str(path), "outcomes": count})
+    return 0
+
+
+def _format_of(path: Path | None) -> str | None:
+    suffix = "" if path is None else path.suffix[1:].lower()
+    return suffix if suffix in FORMATS else None

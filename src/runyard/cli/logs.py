@@ -1,0 +1,153 @@
+"""`runyard logs`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.session import Session, examples, shared, style, task_of
+from runyard.errors import NotFound
+
+if TYPE_CHECKING:
+    from runyard.store.rows import AttemptRow
+    from runyard.yard import Yard
+
+STREAMS = ("stdout", "stderr")
+
+
+@click.command(
+    epilog=examples(
+        "runyard logs walks/17",
+        "runyard logs walks/17 --attempt 0",
+        "runyard logs walks/17 --only stdout > out.txt",
+    )
+)
+@click.argument("task")
+@click.option("--attempt", type=click.IntRange(0), metavar="N", help="Only this attempt, from 0.")
+@click.option("--only", type=click.Choice([*STREAMS, "events"]), help="Only this, as it is.")
+@shared
+def logs(session: Session, task: str, attempt: int | None, only: str | None) -> int:
+    """What a task printed, and what happened to it.
+
+    TASK is BATCH/NUMBER.
+    """
+    name, number = task_of(task)
+    with session.yard() as yard:
+        story = _story(yard, name, number, attempt)
+    if only is not None:
+        story = {"task": story["task"], "status": story["status"]} | _only(story, only)
+    session.document(story)
+    if session.json:
+        return 0
+    if only is None:
+        _show(session, story)
+    else:
+        _show_only(session, story, only)
+    return 0
+
+
+def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str, Any]:
+    from runyard.spec.codec import jsonable
+    from runyard.spec.outcome import ErrorInfo
+    from runyard.spec.status import Status
+
+    recorded = yard.recorded(name)
+    if number >= recorded.row.total:
+        raise NotFound(
+            f"there is no task {name}/{number}",
+            hint=f"its tasks are 0 to {recorded.row.total - 1}",
+        )
+    with yard.store.snapshot() as view:
+        row = view.outcome(recorded.id, number)
+        earlier = view.attempts(recorded.id, number)
+        labels = recorded.labels(view, number)
+    attempts = _attempts(yard.batch_folder(name) / "tasks" / str(number), earlier, attempt)
+    if attempt is not None and not attempts and (row is None or row.attempt != attempt):
+        raise NotFound(f"{name}/{number} has no attempt {attempt}")
+    error = None if row is None or row.error is None else ErrorInfo.decode(row.error)
+    return {
+        "task": f"{name}/{number}",
+        "status": "unfinished" if row is None else str(Status.of(row.status)),
+        "labels": jsonable(labels),
+        "seconds": None if row is None else row.seconds,
+        "error": None if error is None else error._asdict(),
+        "attempts": attempts,
+        "events": [
+            event
+            for event in yard.events(name, task=number)
+            if attempt is None or event.get("attempt", attempt) == attempt
+        ],
+    }
+
+
+def _attempts(folder: Path, earlier: list[AttemptRow], wanted: int | None) -> list[dict[str, Any]]:
+    """What each attempt printed, and why those failed that were not the last."""
+    from runyard.spec.outcome import ErrorInfo
+
+    errors: dict[int, str] = {}
+    own = 0
+    for row in earlier:
+        info = ErrorInfo.decode(row.error)
+        errors[own] = f"{info.kind}: {info.message}"
+        own += 1 - row.crash
+    numbers = {int(path.name) for path in folder.glob("*") if path.name.isdigit()} | set(errors)
+    found = []
+    for number in sorted(numbers):
+        if wanted in (None, number):
+            texts = {name: _read(folder / str(number) / name) for name in STREAMS}
+            found.append({"attempt": number, "error": errors.get(number), **texts})
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="backslashreplace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _only(story: dict[str, Any], only: str) -> dict[str, Any]:
+    if only == "events":
+        return {"events": story["events"]}
+    return {only: "".join(attempt[only] for attempt in story["attempts"])}
+
+
+def _show_only(session: Session, story: dict[str, Any], only: str) -> None:
+    if only == "events":
+        for event in story["events"]:
+            session.say(_event_line(event))
+    elif story[only]:
+        click.echo(story[only], nl=False)
+
+
+def _show(session: Session, story: dict[str, Any]) -> None:
+    labels = " ".join(f"{name}={value}" for name, value in story["labels"].items())
+    session.say(f"{style(story['task'], bold=True)}  {story['status']}  {labels}".rstrip())
+    for attempt in story["attempts"]:
+        why = f": {attempt['error']}" if attempt["error"] else ""
+        session.say(style(f"attempt {attempt['attempt']}{why}", bold=True))
+        for name in STREAMS:
+            if attempt[name]:
+                session.say(style(f"  {name}", dim=True))
+                session.say("\n".join(f"    {line}" for line in attempt[name].splitlines()))
+    if not any(attempt[name] for attempt in story["attempts"] for name in STREAMS):
+        session.say("  it printed nothing that was kept")
+    if story["error"]:
+        session.say(style(f"{story['error']['kind']}: {story['error']['message']}", fg="red"))
+        if story["error"]["trace"]:
+            session.say("\n".join(f"    {line}" for line in story["error"]["trace"].splitlines()))
+    if story["events"]:
+        session.say(style("events", bold=True))
+        for event in story["events"]:
+            session.say(f"  {_event_line(event)}")
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    left_out = {"seq", "prev", "hash", "event", "at", "batch", "task"}
+    told = "  ".join(f"{k}={v}" for k, v in event.items() if k not in left_out)
+    at = event.get("at")
+    clock = time.strftime("%H:%M:%S", time.localtime(at)) if isinstance(at, int | float) else ""
+    return f"{clock}  {event.get('event', '')}  {told}".rstrip()

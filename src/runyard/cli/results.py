@@ -1,0 +1,176 @@
+"""`runyard results`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.table import screen_height, table
+from runyard.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from runyard.reports.failures import FailureGroup
+    from runyard.reports.result import Outcome, Result
+
+SMALLEST_PAGE = 10
+TRACE_LINES = 12
+
+codec_option = click.option(
+    "--codec",
+    type=click.Choice(["msgpack", "pickle"]),
+    default="msgpack",
+    help="`pickle` lets pickled values be read: only from a store that you trust.",
+)
+status_option = click.option(
+    "--status",
+    type=click.Choice(["completed", "failed", "cancelled"]),
+    help="Only those.",
+)
+
+
+@click.command(
+    epilog=examples(
+        "runyard results walks",
+        "runyard results walks --failures",
+        "runyard results walks --status completed --offset 100 --limit 20",
+        "runyard results walks --json | jq .value",
+    )
+)
+@click.argument("batch")
+@status_option
+@click.option("--failures", is_flag=True, help="What went wrong, by error and line.")
+@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out so many.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="So many at most.  [default: what fits the terminal, elsewhere all]",
+)
+@codec_option
+@shared
+def results(
+    session: Session,
+    batch: str,
+    status: str | None,
+    failures: bool,
+    offset: int,
+    limit: int | None,
+    codec: str,
+) -> int:
+    """What came out; failures by error and line."""
+    if failures and status is not None:
+        raise UsageError("--failures and --status exclude each other", hint="drop one of the two")
+    with session.yard() as yard:
+        result = yard.results(batch, codec=codec)
+        if failures:
+            _show_failures(session, result, offset, limit)
+        elif session.json:
+            _stream(session, result, status, offset, limit)
+        else:
+            _show_page(session, result, status, offset, limit)
+    return 0
+
+
+def _stream(
+    session: Session, result: Result, status: str | None, offset: int, limit: int | None
+) -> None:
+    from runyard.reports.export import outcome_document
+
+    found = False
+    for outcome in result.outcomes(status, offset=offset, limit=limit):
+        found = True
+        session.document(outcome_document(outcome))
+    if not found:
+        raise _nothing(result, status, offset)
+
+
+def _show_page(
+    session: Session, result: Result, status: str | None, offset: int, limit: int | None
+) -> None:
+    from runyard.reports.export import outcome_line
+
+    height = screen_height()
+    if height is None:
+        found = False
+        for outcome in result.outcomes(status, offset=offset, limit=limit):
+            found = True
+            session.say(outcome_line(outcome))
+        if not found:
+            raise _nothing(result, status, offset)
+        return
+    size = limit or max(SMALLEST_PAGE, height - 4)
+    page = list(result.outcomes(status, offset=offset, limit=size))
+    if not page:
+        raise _nothing(result, status, offset)
+    session.say(_table(page))
+    total = _count(result, status)
+    last = offset + len(page)
+    more = ""
+    if last < total:
+        words = ["results", result.name, *(["--status", status] if status else [])]
+        words += ["--offset", str(last), *(["--limit", str(limit)] if limit else [])]
+        more = f"; next: {session.command(*words)}"
+    session.say(style(f"{offset + 1:,}–{last:,} of {total:,}{more}", dim=True))
+
+
+def _table(page: list[Outcome]) -> str:
+    from runyard.reports.export import outcome_cell, text_of
+
+    labels = list(dict.fromkeys(name for outcome in page for name in outcome.labels))
+    rows = [
+        [
+            str(outcome.task),
+            str(outcome.status),
+            *(text_of(outcome.labels.get(name, "")) for name in labels),
+            outcome_cell(outcome),
+        ]
+        for outcome in page
+    ]
+    return table(["task", "status", *labels, "value or error"], rows, numbers=(0,))
+
+
+def _show_failures(session: Session, result: Result, offset: int, limit: int | None) -> None:
+    groups = result.failures()[offset : None if limit is None else offset + limit]
+    if not groups:
+        raise NotFound(f"no task of {result.name} failed")
+    for group in groups:
+        session.document(_group_document(session, result.name, group))
+        session.say(style(group.line(), fg="red"))
+        for line in group.trace.rstrip().splitlines()[-TRACE_LINES:]:
+            session.say(f"    {line}")
+        more = ", …" if group.count > len(group.tasks) else ""
+        session.say(f"  tasks: {', '.join(map(str, group.tasks))}{more}")
+        session.say(f"  again: {_repro(session, result.name, group)}")
+        session.say()
+
+
+def _group_document(session: Session, name: str, group: FailureGroup) -> dict[str, Any]:
+    return {
+        "class": group.kind,
+        "message": group.message,
+        "where": group.where,
+        "count": group.count,
+        "tasks": [f"{name}/{task}" for task in group.tasks],
+        "trace": group.trace,
+        "repro": _repro(session, name, group),
+    }
+
+
+def _repro(session: Session, name: str, group: FailureGroup) -> str:
+    return session.command("repro", f"{name}/{group.tasks[0]}")
+
+
+def _count(result: Result, status: str | None) -> int:
+    stats = result.stats
+    return stats.done if status is None else int(getattr(stats, status))
+
+
+def _nothing(result: Result, status: str | None, offset: int) -> NotFound:
+    which = f"{status} " if status else ""
+    after = f" after the first {offset:,}" if offset else ""
+    return NotFound(
+        f"{result.name} has no {which}outcome{after}",
+        hint=f"it has {result.stats.done:,} of {result.stats.total:,}",
+    )

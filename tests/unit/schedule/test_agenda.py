@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from runyard.attempt.wire import Item
+from runyard.schedule.agenda import Agenda, Held, Piece
+from runyard.store.rows import Claim
+
+
+def held_range(*ranges: tuple[int, int]) -> Held:
+    return Held(Claim(1, 1, "token", list(ranges), {}))
+
+
+def held_tasks(*tasks: int) -> Held:
+    return Held(Claim(0, 1, "token", [], {task: b"content" for task in tasks}))
+
+
+def numbers(piece: Piece | None) -> list[int]:
+    if piece is None:
+        return []
+    if piece.items is None:
+        return list(range(piece.low, piece.high))
+    return [item.task for item in piece.items]
+
+
+def drained(agenda: Agenda, most: int = 1000) -> list[int]:
+    found: list[int] = []
+    while (piece := agenda.take(most)) is not None:
+        found += numbers(piece)
+    return found
+
+
+def test_an_empty_agenda_gives_nothing() -> None:
+    agenda = Agenda()
+    assert agenda.take(10) is None
+    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (0, 0, None)
+
+
+def test_the_highest_priority_goes_first_and_inside_it_who_came_first() -> None:
+    agenda, held = Agenda(), held_tasks(*range(6))
+    for task, priority in enumerate([1, 3, 1, 0, 3, 2]):
+        agenda.add_item(held, Item(task, 0, b""), priority)
+    assert drained(agenda, most=1) == [1, 4, 5, 0, 2, 3]
+
+
+def test_ranges_are_cut_to_size_and_stay_in_order() -> None:
+    agenda, held = Agenda(), held_range((0, 10), (20, 25))
+    agenda.add_range(held, 0, 10)
+    agenda.add_range(held, 20, 25)
+    agenda.add_range(held, 30, 30)
+    assert agenda.ready == 15
+    assert [numbers(agenda.take(4)) for _ in range(4)] == [
+        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [20, 21, 22, 23],
+    ]  # fmt: skip
+    assert agenda.ready == 1
+
+
+def test_what_travels_together_belongs_to_one_claim() -> None:
+    agenda, one, other = Agenda(), held_tasks(0, 1), held_tasks(2)
+    for task, held in ((0, one), (1, one), (2, other)):
+        agenda.add_item(held, Item(task, 0, b""), 1)
+    first, second = agenda.take(10), agenda.take(10)
+    assert (numbers(first), numbers(second)) == ([0, 1], [2])
+    assert first is not None
+    assert first.held is one
+
+
+def test_what_was_taken_and_not_started_comes_before_others_of_its_priority() -> None:
+    agenda, held = Agenda(), held_tasks(*range(6))
+    for task, priority in ((0, 1), (1, 1), (2, 3)):
+        agenda.add_item(held, Item(task, 0, b""), priority)
+    agenda.add_back(held, [Item(5, 0, b""), Item(4, 0, b"")], 1)
+    assert drained(agenda) == [2, 4, 5, 0, 1]
+
+
+def test_a_retry_stands_in_line_when_it_is_due() -> None:
+    agenda, held = Agenda(), held_tasks(0, 1, 2)
+    agenda.add_later(5.0, held, Item(0, 1, b""), 1)
+    agenda.add_later(3.0, held, Item(1, 1, b""), 1)
+    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (0, 2, 3.0)
+    agenda.wake_due(4.0)
+    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (1, 1, 5.0)
+    agenda.add_item(held, Item(2, 0, b""), 1)
+    agenda.wake_due(5.0)
+    assert drained(agenda) == [1, 2, 0]
+
+
+def test_what_is_removed_is_found_wherever_it_waits() -> None:
+    agenda, ranges, tasks = Agenda(), held_range((0, 10)), held_tasks(20, 30)
+    agenda.add_range(ranges, 0, 10)
+    agenda.add_item(tasks, Item(20, 0, b""), 1)
+    agenda.add_later(9.0, tasks, Item(30, 2, b""), 1)
+    found = agenda.remove({0, 4, 5, 9, 20, 30, 99})
+    assert sorted((item.task, item.attempt, held is tasks) for held, item in found) == [
+        (0, 0, False), (4, 0, False), (5, 0, False), (9, 0, False), (20, 0, True), (30, 2, True),
+    ]  # fmt: skip
+    assert agenda.ready == 6
+    assert drained(agenda) == [1, 2, 3, 6, 7, 8]
+    assert agenda.waiting == 0
+
+
+class AgendaAgainstAList(RuleBasedStateMachine):
+    """Nothing is lost, nothing comes twice, and the order is exact."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.agenda = Agenda()
+        self.listed = held_tasks()
+        self.ranged = held_range()
+        self.serial = 0
+        self.now = 0.0
+        self.next_task = 0
+        self.queue: list[tuple[int, int, int]] = []  # -priority, arrival, task
+        self.ranges: list[int] = []
+        self.later: list[tuple[float, int, int, int]] = []  # due, arrival, priority, task
+        self.taken: list[int] = []
+
+    def arrive(self, priority: int, task: int) -> None:
+        self.serial += 1
+        self.queue.append((-priority, self.serial, task))
+
+    @rule(priority=st.integers(0, 3), count=st.integers(1, 4))
+    def items_arrive(self, priority: int, count: int) -> None:
+        for _ in range(count):
+            self.agenda.add_item(self.listed, Item(self.next_task, 0, None), priority)
+            self.arrive(priority, self.next_task)
+            self.next_task += 1
+
+    @rule(count=st.integers(0, 20))
+    def a_range_arrives(self, count: int) -> None:
+        low, self.next_task = self.next_task, self.next_task + count
+        self.agenda.add_range(self.ranged, low, low + count)
+        self.ranges += range(low, low + count)
+
+    @rule(priority=st.integers(0, 3), wait=st.floats(0, 10))
+    def a_retry_is_planned(self, priority: int, wait: float) -> None:
+        item = Item(self.next_task, 1, None)
+        self.agenda.add_later(self.now + wait, self.listed, item, priority)
+        self.serial += 1
+        self.later.append((self.now + wait, self.serial, priority, self.next_task))
+        self.next_task += 1
+
+    @rule(step=st.floats(0, 5))
+    def time_passes(self, step: float) -> None:
+        self.now += step
+        self.agenda.wake_due(self.now)
+        due = sorted(entry for entry in self.later if entry[0] <= self.now)
+        self.later = [entry for entry in self.later if entry[0] > self.now]
+        for _, _, priority, task in due:
+            self.arrive(priority, task)
+
+    @rule(most=st.integers(1, 8))
+    def some_are_taken(self, most: int) -> None:
+        got = numbers(self.agenda.take(most))
+        self.queue.sort()
+        if self.queue:
+            expected = [task for _, _, task in self.queue[:most]]
+            self.queue = self.queue[most:]
+        else:
+            # A piece never reaches beyond the range that it comes from.
+            expected = self.ranges[: len(got)]
+            assert bool(got) == bool(self.ranges)
+            assert len(got) <= most
+            self.ranges = self.ranges[len(got) :]
+        assert got == expected
+        self.taken += got
+
+    @rule(data=st.data())
+    def some_are_removed(self, data: st.DataObject) -> None:
+        tasks = data.draw(st.sets(st.integers(0, max(1, self.next_task)), max_size=5))
+        found = [item.task for _, item in self.agenda.remove(tasks)]
+        waiting = {entry[-1] for entry in (*self.queue, *self.later)} | set(self.ranges)
+        assert sorted(found) == sorted(tasks & waiting)
+        self.queue = [entry for entry in self.queue if entry[2] not in tasks]
+        self.later = [entry for entry in self.later if entry[3] not in tasks]
+        self.ranges = [task for task in self.ranges if task not in tasks]
+        self.taken += found
+
+    @rule(priority=st.integers(0, 3), count=st.integers(1, 5))
+    def the_last_ones_come_back(self, priority: int, count: int) -> None:
+        back = sorted(set(self.taken[-count:]))
+        self.taken = [task for task in self.taken if task not in back]
+        self.agenda.add_back(self.listed, [Item(task, 0, None) for task in back], priority)
+        for task in back:
+            self.queue.append((-priority, task - (1 << 62), task))
+
+    @invariant()
+    def the_counts_are_right(self) -> None:
+        assert self.agenda.ready == len(self.queue) + len(self.ranges)
+        assert self.agenda.waiting == len(self.later)
+        due = min((entry[0] for entry in self.later), default=None)
+        assert self.agenda.next_due() == due
+
+    def teardown(self) -> None:
+        if hasattr(self, "agenda"):
+            self.agenda.wake_due(float("inf"))
+            everything = [*self.taken, *drained(self.agenda)]
+            assert sorted(everything) == list(range(self.next_task))
+
+
+TestAgendaAgainstAList = AgendaAgainstAList.TestCase
+TestAgendaAgainstAList.settings = settings(max_examples=60, stateful_step_count=40)

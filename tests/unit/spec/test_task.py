@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import functools
+import math
+import os.path
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sample_tasks
+
+from runyard.errors import BadSpec, BadTarget
+from runyard.spec.task import (
+    Options,
+    Target,
+    check_parameters,
+    defaults_of,
+    fingerprint,
+    shell,
+    task,
+    wants_context,
+)
+
+
+class Model:
+    factor = 2
+
+    def step(self, x: int) -> int:
+        return self.factor * x
+
+    @staticmethod
+    def free(x: int) -> int:
+        return x
+
+    def __call__(self, x: int) -> int:
+        return x
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@logged
+def wrapped(x: int, y: int = 1) -> int:
+    return x + y
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("module:function", "import"),
+        ("package.module:Class.method", "import"),
+        ("file.py:function", "file"),
+        ("../some folder/file.py:function", "file"),
+        ("/abs/file.py:function", "file"),
+    ],
+)
+def test_a_target_is_read_from_text(text: str, kind: str) -> None:
+    assert Target.parse(text) == Target(kind, text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "module", ":f", "module:", "mod ule:f", "a/b:f", "m:f()", "m:1f", "m:a..b", "../x:f",
+     "m:f; rm", "m\x00:f"],
+)  # fmt: skip
+def test_a_text_that_names_no_function_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(BadTarget) as caught:
+        Target.parse(text)
+    assert "module:function" in str(caught.value)
+
+
+def test_a_function_of_a_module_travels_by_import() -> None:
+    assert Target.of(sample_tasks.double) == Target("import", "sample_tasks:double")
+    assert Target.of(os.path.join) == Target("import", "posixpath:join")
+    assert Target.of(Model.free) == Target("import", f"{__name__}:Model.free")
+    assert Target.of(wrapped) == Target("import", f"{__name__}:wrapped")
+    assert Target.of(Model) == Target("import", f"{__name__}:Model")
+
+
+def test_a_function_that_can_not_be_imported_travels_by_value() -> None:
+    def local() -> None: ...
+
+    in_main: dict[str, Any] = {"__name__": "__main__"}
+    exec("def cell(x): return x", in_main)
+    for function in (
+        local,
+        lambda: None,
+        in_main["cell"],
+        Model().step,
+        Model(),
+        functools.partial(sample_tasks.double, 1),
+    ):
+        assert Target.of(function).kind == "value"
+
+
+def test_a_function_shadowed_in_its_module_travels_by_value() -> None:
+    module: dict[str, Any] = {"__name__": "sample_tasks"}
+    exec("def double(x): return 3 * x", module)
+    assert Target.of(module["double"]).kind == "value"
+
+
+def test_what_can_not_be_called_is_no_target() -> None:
+    with pytest.raises(BadTarget, match="can't be called"):
+        Target.of(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("target", "label"),
+    [
+        (Target("import", "a.b:C.m"), "m"),
+        (Target("file", "x/y.py:walk"), "walk"),
+        (Target("value", "outer.<locals>.inner"), "inner"),
+        (Target("shell", "echo {x} | cat"), "echo"),
+    ],
+)
+def test_a_target_has_a_short_name(target: Target, label: str) -> None:
+    assert target.label == label
+
+
+def test_an_empty_command_is_refused() -> None:
+    assert shell("echo {x}") == Target("shell", "echo {x}")
+    with pytest.raises(BadTarget, match="empty"):
+        shell("  ")
+
+
+def needs(a: int, b: int = 1, *, c: int, d: int = 2) -> None: ...
+
+
+def any_keyword(a: int, **rest: int) -> None: ...
+
+
+def with_context(ctx: Any, a: int) -> None: ...
+
+
+def by_position(a: int, /, b: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (needs, {"a", "c"}),
+        (needs, {"a", "b", "c", "d"}),
+        (any_keyword, {"a", "x", "y"}),
+        (with_context, {"a"}),
+        (functools.partial(needs, c=1), {"a"}),
+        (wrapped, {"x"}),
+        (Model().step, {"x"}),
+        (Model(), {"x"}),
+    ],
+)
+def test_parameters_that_a_function_takes_are_fine(
+    function: Callable[..., Any], names: set[str]
+) -> None:
+    check_parameters(function, names)
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "text"),
+    [
+        (needs, {"a"}, "needs() needs the parameter 'c'"),
+        (needs, {"a", "c", "z", "y"}, "needs() has no parameter 'y'"),
+        (any_keyword, {"x"}, "any_keyword() needs the parameter 'a'"),
+        (with_context, set(), "needs the parameter 'a'"),
+        (wrapped, {"z"}, "no parameter 'z'"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused_and_named(
+    function: Callable[..., Any], names: set[str], text: str
+) -> None:
+    with pytest.raises(BadSpec) as caught:
+        check_parameters(function, names)
+    assert text in caught.value.message
+    assert "its parameters: " in str(caught.value.hint)
+    assert "ctx" not in str(caught.value.hint)
+
+
+def test_a_parameter_by_position_only_is_refused() -> None:
+    for function in (by_position, math.sqrt):
+        with pytest.raises(BadTarget, match="by position only"):
+            check_parameters(function, {"a", "b", "x"})
+
+
+def test_a_function_wants_its_context_if_it_has_a_parameter_for_it() -> None:
+    assert wants_context(with_context)
+    assert not wants_context(needs)
+    assert not wants_context(min)
+
+
+def compiled(source: str, *, file: str = "a.py") -> Callable[..., Any]:
+    space: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), space)
+    found: Callable[..., Any] = space["f"]
+    return found
+
+
+PLAIN = "def f(x):\n    y = [n * 2 for n in range(x)]\n    return sum(y) + 1\n"
+
+
+def test_comments_blank_lines_and_place_do_not_change_a_fingerprint() -> None:
+    commented = "\n\n# why\ndef f(x):\n    # what\n    y = [n * 2 for n in range(x)]\n\n    return sum(y) + 1  # so\n"
+    annotated = PLAIN.replace("def f(x):", "def f(x: int) -> int:")
+    for other in (commented, annotated):
+        assert fingerprint(compiled(other, file="b.py")) == fingerprint(compiled(PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("+ 1", "+ 2"), ("n * 2", "n * 3"), ("sum(y)", "max(y)"), ("range(x)", "range(1, x)")],
+)
+def test_a_change_of_code_changes_the_fingerprint(old: str, new: str) -> None:
+    assert fingerprint(compiled(PLAIN.replace(old, new))) != fingerprint(compiled(PLAIN))
+
+
+def test_a_fingerprint_sees_through_wrappers_and_partials() -> None:
+    one, other = compiled(PLAIN), compiled(PLAIN.replace("+ 1", "+ 2"))
+    assert fingerprint(logged(one)) == fingerprint(one) != fingerprint(logged(other))
+    assert fingerprint(functools.partial(one, x=1)) != fingerprint(functools.partial(other, x=1))
+
+
+def test_a_callable_object_has_the_same_fingerprint_as_its_equal() -> None:
+    assert fingerprint(Model()) == fingerprint(Model())
+
+
+def test_a_function_without_code_has_a_fingerprint() -> None:
+    assert fingerprint(math.sqrt) == fingerprint(math.sqrt) != fingerprint(math.sin)
+
+
+def test_options_are_written_as_people_write_them() -> None:
+    options = Options().with_(
+        timeout="1m", deadline="2h", memory="1GiB", priority="high", retry_on=OSError,
+        never_retry=[ValueError, "KeyError"], backoff_max="5s", retries=3,
+    )  # fmt: skip
+    assert (options.timeout, options.deadline, options.backoff_max) == (60.0, 7200.0, 5.0)
+    assert (options.memory, options.priority, options.retries) == (2**30, 2, 3)
+    assert (options.retry_on, options.never_retry) == (("OSError",), ("ValueError", "KeyError"))
+    assert Options().with_(timeout=None, retries=None) == Options()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"speed": 1}, "no option 'speed'"),
+        ({"retries": -1}, "retries is -1"),
+        ({"retries": 1.5}, "retries is 1.5"),
+        ({"crash_attempts": 0}, "crash_attempts is 0"),
+        ({"recycle": 0}, "recycle is 0"),
+        ({"keep": "maybe"}, "keep is 'maybe'"),
+        ({"timeout": 0}, "duration"),
+        ({"memory": "lots"}, "size"),
+        ({"priority": 9}, "no priority 9"),
+        ({"backoff": "quick"}, "backoff"),
+        ({"backoff": -1}, "backoff"),
+        ({"backoff_factor": "x"}, "backoff_factor"),
+        ({"retry_on": 5}, "retry_on"),
+        ({"fail_fast": "yes"}, "fail_fast"),
+        ({"template": 5}, "template"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadSpec) as caught:
+        Options().with_(**changes)
+    assert text in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_decorator_refuses_what_is_no_option() -> None:
+    with pytest.raises(BadSpec, match="no option 'speed'"):
+        task(speed=3)
+    assert defaults_of(task(retries=2)(compiled(PLAIN))) == {"retries": 2}
+    assert defaults_of(None) == {}
