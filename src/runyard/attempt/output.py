@@ -140,23 +140,23 @@ class StreamOutput(Output):
     quick = -1.0
 
     def __init__(self) -> None:
-        self._kept: dict[str, io.StringIO] = {}
+        self.kept: dict[str, io.StringIO] = {}
 
     def begin(self) -> None:
-        self._kept = {name: io.StringIO() for name in STREAMS}
-        _lane.set(self._kept)
+        if self.kept:
+            self.kept = {}
+        _lane.set(self)
 
     def end(self, folder: Path, task: int, attempt: int) -> None:
         _lane.set(None)
         with contextlib.suppress(OSError):
-            for name, kept in self._kept.items():
-                if kept.tell():
-                    place = task_folder(folder, task, attempt)
-                    place.mkdir(parents=True, exist_ok=True)
-                    (place / name).write_text(kept.getvalue()[-LIMIT:], errors="backslashreplace")
+            for name, kept in self.kept.items():
+                place = task_folder(folder, task, attempt)
+                place.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(kept.getvalue()[-LIMIT:], errors="backslashreplace")
 
 
-_lane: ContextVar[dict[str, io.StringIO] | None] = ContextVar("runyard_output", default=None)
+_lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=None)
 _routing = threading.Lock()
 _routed = 0
 _originals: dict[str, TextIO] = {}
@@ -170,8 +170,10 @@ class _Router(io.TextIOBase):
         self._original = original
 
     def write(self, text: str) -> int:
-        kept = _lane.get()
-        return (self._original if kept is None else kept[self._name]).write(text)
+        lane = _lane.get()
+        if lane is None:
+            return self._original.write(text)
+        return lane.kept.setdefault(self._name, io.StringIO()).write(text)
 
     def flush(self) -> None:
         if _lane.get() is None:

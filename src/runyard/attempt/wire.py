@@ -8,7 +8,7 @@ A lane runs one attempt at a time and works through its chunks in order.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -99,7 +99,7 @@ class Report(NamedTuple):
     lane: int
     chunk: int
     done: int  # tasks of the chunk that have ended so far
-    rows: list[OutcomeRow]
+    rows: list[Any]  # flat, as in `Rows`
     failures: list[Failure]
     emitted: list[Emission]
     seconds: float  # spent in tasks since the last report

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+from collections import deque
 from contextlib import ExitStack
 
 from runyard.attempt.context import enter
@@ -42,6 +43,8 @@ class AsyncBackend(Backend):
         self._inbox = Inbox()
         self._stack = ExitStack()
         self._lanes: list[_Lane] = []
+        self._sent: deque[tuple[_Lane, Chunk]] = deque()
+        self._delivering = False
 
     def open(self, job: Job, slots: Slots) -> None:
         self._program = Program(job)
@@ -57,7 +60,10 @@ class AsyncBackend(Backend):
         self._thread.start()
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        self._call(self._lanes[lane].chunks.put_nowait, chunk)
+        self._sent.append((self._lanes[lane], chunk))
+        if not self._delivering:  # waking the loop's thread is what costs: once for many
+            self._delivering = True
+            self._call(self._deliver)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         return self._inbox.take(timeout)
@@ -84,6 +90,12 @@ class AsyncBackend(Backend):
         self._call(self._loop.stop)
         self._thread.join()
         self._stack.close()
+
+    def _deliver(self) -> None:
+        self._delivering = False
+        while self._sent:
+            lane, chunk = self._sent.popleft()
+            lane.chunks.put_nowait(chunk)
 
     def _lane(self, number: int) -> _Lane:
         lane = _Lane(number, self._program, self._slots, self._inbox)

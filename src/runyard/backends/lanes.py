@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runyard import clock
 from runyard.attempt.slots import Note
@@ -49,7 +49,7 @@ class Inbox:
 
 def _report(news: list[News]) -> Report:
     lane, chunk, done, last = news[-1]
-    rows: list[OutcomeRow] = []
+    rows: list[Any] = []
     failures: list[Failure] = []
     emitted: list[Emission] = []
     seconds = 0.0
@@ -60,7 +60,7 @@ def _report(news: list[News]) -> Report:
         elif isinstance(what, Emission):
             emitted.append(what)
         elif what is not None:
-            rows.append(what)
+            rows += what
             seconds += what[6]
     return Report(lane, chunk, done, rows, failures, emitted, seconds, last is None)
 

@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import Output, SpoolOutput
@@ -35,7 +35,7 @@ from runyard.attempt.wire import (
     encode_report,
 )
 from runyard.backends import tree
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import WIDTH, OutcomeRow
 
 FLUSH_SECONDS = 0.02
 LOOK_SECONDS = 0.0005
@@ -79,17 +79,17 @@ class Outbox:
     def flush(self, *, finished: bool = False) -> None:
         """Send what is here."""
         with self._sending:
-            rows: list[OutcomeRow] = []
+            rows: list[Any] = []
             failures: list[Failure] = []
             for result in _taken(self._results):
                 if type(result) is tuple:
-                    rows.append(result)
+                    rows += result
                 else:
                     failures.append(result)  # type: ignore[arg-type]
             emitted = _taken(self._emitted)
             if rows or failures or emitted or finished:
-                self._done += len(rows) + len(failures)
-                seconds = sum(row[6] for row in rows) + sum(f.row.seconds for f in failures)
+                self._done += len(rows) // WIDTH + len(failures)
+                seconds = sum(rows[6::WIDTH]) + sum(f.row.seconds for f in failures)
                 report = Report(
                     self._lane, self._chunk, self._done, rows, failures, emitted, seconds, finished
                 )

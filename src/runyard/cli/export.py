@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -61,7 +62,7 @@ def export(
             raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
         settled = format_ or _format_of(output) or "json"
         if to_stdout:
-            files.write_to(result, settled, click.get_text_stream("stdout"), status)
+            files.write_to(result, settled, sys.stdout, status)
             return 0
         path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
         count = files.export(result, settled, path, status)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.session import Session, examples, shared, style, task_of
+from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.tasks import batch_with, task_of
 from runyard.errors import NotFound
 
 if TYPE_CHECKING:
@@ -54,12 +55,7 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
     from runyard.spec.outcome import ErrorInfo
     from runyard.spec.status import Status
 
-    recorded = yard.recorded(name)
-    if number >= recorded.row.total:
-        raise NotFound(
-            f"there is no task {name}/{number}",
-            hint=f"its tasks are 0 to {recorded.row.total - 1}",
-        )
+    recorded = batch_with(yard, name, number)
     with yard.store.snapshot() as view:
         row = view.outcome(recorded.id, number)
         earlier = view.attempts(recorded.id, number)

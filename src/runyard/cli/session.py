@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from runyard.errors import NotFound, UsageError
+from runyard.errors import NotFound
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -133,14 +133,6 @@ def shared(function: Function) -> Function:
 def examples(*lines: str) -> str:
     """The end of a command's help: lines to copy."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def task_of(text: str) -> tuple[str, int]:
-    """Read BATCH/NUMBER."""
-    batch, _, number = text.rpartition("/")
-    if not batch or not (number.isascii() and number.isdigit()):
-        raise UsageError(f"{text!r} names no task", hint="write BATCH/NUMBER, such as walks/17")
-    return batch, int(number)
 
 
 def style(text: str, **looks: Any) -> str:

@@ -57,15 +57,21 @@ class View(Protocol):
 
 
 @contextlib.contextmanager
-def show(bus: EventBus, progress: Progress, name: str, notices: list[str]) -> Iterator[None]:
-    """Show a run's progress while this lasts."""
+def show(
+    bus: EventBus,
+    progress: Progress,
+    name: str,
+    notices: list[str],
+    seen_as: Callable[[Event], Event] = lambda event: event,
+) -> Iterator[None]:
+    """Show a run's progress while this lasts; `seen_as` may change what is shown of an event."""
     view = _view(progress)
     if view is None:
         yield
         return
     for text in notices:
         view.handle(Notice(batch=name, text=text))
-    subscription = bus.subscribe(Event, view.handle)
+    subscription = bus.subscribe(Event, lambda event: view.handle(seen_as(event)))
     try:
         yield
     finally:
@@ -100,6 +106,7 @@ class PlainView:
     """A line now and then, for logs and pipes."""
 
     def __init__(self) -> None:
+        self._file = sys.stderr
         self._pause = PLAIN_SECONDS
         self._next = time.monotonic() + self._pause
         self._alerts = 0
@@ -140,13 +147,14 @@ class PlainView:
 
     def _print(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
-            print(f"{self._batch}: {text}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{self._batch}: {text}", file=self._file, flush=True)  # noqa: T201
 
 
 class LiveView:
     """One line with a bar, counts, rate, time left and workers, and under it the latest alert."""
 
     def __init__(self) -> None:
+        self._file = sys.stderr  # while tasks run in this process, theirs stands in its place
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._started: BatchStarted | None = None
@@ -194,7 +202,7 @@ class LiveView:
     def _console(self) -> Console:
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False)
+        return Console(file=self._file, highlight=False)
 
     def _start(self) -> None:
         from rich.live import Live

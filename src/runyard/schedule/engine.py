@@ -24,6 +24,7 @@ from runyard.events import (
     BatchStarted,
     BatchStopped,
     Event,
+    Notice,
     Redactor,
 )
 from runyard.schedule import policy
@@ -224,6 +225,9 @@ class Engine:
                 raise KeyboardInterrupt
             self.signal = number
             loop.stop(End.INTERRUPTED)
+            tasks = "1 running task" if loop.running == 1 else f"{loop.running} running tasks"
+            text = f"finishing {tasks}; Ctrl-C again to stop at once"
+            self._publish(Notice(batch=self._recorded.name, text=text))
 
         before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
         try:

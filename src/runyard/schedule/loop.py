@@ -33,7 +33,7 @@ from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.recorder import Recorder, Wishes, cancelled_row
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, Rows
 from runyard.spec.status import FAILED
 from runyard.spec.task import Options
 from runyard.store.rows import AttemptRow, Claim
@@ -129,6 +129,11 @@ class Loop:
             self._ending = end
         self._backend.wake()
 
+    @property
+    def running(self) -> int:
+        """How many lanes have something to do."""
+        return sum(1 for lane in self._lanes if lane)
+
     def run(self) -> End:
         """Until every task has its outcome, or something ends the run."""
         drained = False
@@ -222,7 +227,7 @@ class Loop:
         if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.full_since is not None:
             return
         mean, backend = self._mean, self._backend
-        depth = policy.lane_depth(mean.value, backend.depth)
+        depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
         for level in range(depth):
             for number in sorted(n for n in self._slack if len(self._lanes[n]) <= level):
                 if not self._agenda.ready:
@@ -252,10 +257,10 @@ class Loop:
         if flight is None:
             return
         self._dry_until = 0.0
-        rows, failures = report.rows, report.failures
+        rows, failures = Rows(report.rows), report.failures
         if report.done > flight.kept:
             mine = {item.task for item in flight.rest(0)}
-            rows = [row for row in rows if row[0] in mine]
+            rows = rows.only(lambda row: row.task in mine)
             failures = [failure for failure in failures if failure.row.task in mine]
         for emission in report.emitted:
             self._emitted(emission)

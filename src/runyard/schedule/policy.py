@@ -37,9 +37,10 @@ def chunk_size(mean: float | None, known: int, ready: int, lanes: int, depth: in
     return max(1, min(by_time, by_share, known * GROWTH, CHUNK_MAX))
 
 
-def lane_depth(mean: float | None, most: int) -> int:
-    """How many chunks a lane may hold."""
-    return 1 if mean is None or mean >= ALONE_SECONDS else most
+def lane_depth(mean: float | None, lanes: int, most: int) -> int:
+    """How many chunks a lane may hold; the more lanes, the longer each waits for its next one."""
+    alone = ALONE_SECONDS * max(1.0, lanes / 16)
+    return 1 if mean is None or mean >= alone else most
 
 
 def claim_size(mean: float | None, lanes: int, engines: int, pending: int) -> int:

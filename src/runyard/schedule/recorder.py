@@ -13,13 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from typing import NamedTuple
 
 from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreError, StoreFull
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, Rows
 from runyard.spec.status import CANCELLED, COMPLETED
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
@@ -248,7 +249,8 @@ class Recorder:
                     f"another engine took over tasks of batch number {self._batch}",
                     hint="this process was paused for too long; what it brought late is left out",
                 )
-        tx.record(self._batch, [row for e in entries for row in e.rows], listed=self._listed)
+        rows = Rows(list(chain.from_iterable(Rows.of(entry.rows).flat for entry in entries)))
+        tx.record(self._batch, rows, listed=self._listed)
         for held, _, last in claims.values():
             if last and not self._listed:
                 tx.release(held.claim, finished=True)

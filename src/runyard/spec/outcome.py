@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from runyard.errors import StoreDamaged
@@ -32,6 +34,44 @@ class OutcomeRow(NamedTuple):
         if checksum(self[:-1], batch) != self.checksum:
             raise damaged("outcomes", f"task {self.task}")
         return self
+
+
+WIDTH = len(OutcomeRow._fields)
+
+
+class Rows(Sequence[OutcomeRow]):
+    """Many rows, kept as one flat list: the form they travel in and go to a database in.
+
+    A million small objects cost more than what is in them; one long list costs nothing.
+    """
+
+    __slots__ = ("flat",)
+
+    def __init__(self, flat: list[Any]) -> None:
+        self.flat = flat
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[Any]]) -> Rows:
+        """Rows in this form, whatever form they had."""
+        return rows if isinstance(rows, Rows) else cls(list(chain.from_iterable(rows)))
+
+    def __len__(self) -> int:
+        return len(self.flat) // WIDTH
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        start = range(0, len(self.flat), WIDTH)[at]
+        return OutcomeRow._make(self.flat[start : start + WIDTH])
+
+    def only(self, wanted: Callable[[OutcomeRow], bool]) -> Rows:
+        """Those that are wanted."""
+        return Rows.of(row for row in self if wanted(row))
+
+    @property
+    def statuses(self) -> set[int]:
+        """The status codes that occur."""
+        return set(self.flat[1::WIDTH])
 
 
 class ErrorInfo(NamedTuple):

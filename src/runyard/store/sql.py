@@ -28,8 +28,8 @@ from sqlalchemy.engine import Row
 from runyard import clock, faults
 from runyard.errors import NotFound
 from runyard.spec.codec import checksum
-from runyard.spec.outcome import OutcomeRow, damaged
-from runyard.spec.status import CANCELLED, COMPLETED, FAILED
+from runyard.spec.outcome import OutcomeRow, Rows, damaged
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED, Status
 from runyard.store import schema
 from runyard.store.rows import (
     AttemptRow,
@@ -166,7 +166,7 @@ class SqlTransaction(SqlSnapshot):
     def __init__(
         self,
         connection: Connection,
-        insert_outcomes: Callable[[Connection, int, Sequence[OutcomeRow]], int],
+        insert_outcomes: Callable[[Connection, int, Rows], int],
         alive: Callable[[int], bool],
     ) -> None:
         super().__init__(connection)
@@ -260,15 +260,12 @@ class SqlTransaction(SqlSnapshot):
         if not rows:
             return 0
         counted: dict[str, int] = {}
-        others = [row for row in rows if row[1] != COMPLETED]
-        completed = [row for row in rows if row[1] == COMPLETED] if others else rows
-        for name, of_kind in (
-            ("completed", completed),
-            ("failed", [row for row in others if row[1] == FAILED]),
-            ("cancelled", [row for row in others if row[1] == CANCELLED]),
-        ):
-            if of_kind:
-                counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
+        rows = Rows.of(rows)
+        codes = rows.statuses
+        for code in codes:
+            of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
+            name = Status.of(code).value
+            counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
         if listed:
             for row in rows:
                 self._drop(schema.queue, batch, row[0])

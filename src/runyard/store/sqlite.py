@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from sqlalchemy import Connection, event
 
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import WIDTH, Rows
 from runyard.store.base import Store
 from runyard.store.life import LifeLocks
 from runyard.store.schema import migrate
@@ -116,17 +115,18 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
 
 
-def _insert_outcomes(connection: Connection, batch: int, rows: Sequence[OutcomeRow]) -> int:
+def _insert_outcomes(connection: Connection, batch: int, rows: Rows) -> int:
     driver: Any = connection.connection.driver_connection
     one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    whole = len(rows) - len(rows) % GROUP
-    statement = _INSERT + ", ".join([one] * GROUP)
-    count: int = driver.executemany(
-        statement,
-        (list(chain.from_iterable(rows[at : at + GROUP])) for at in range(0, whole, GROUP)),
-    ).rowcount
-    if whole < len(rows):
-        count = max(0, count) + driver.executemany(_INSERT + one, rows[whole:]).rowcount
+    step, flat, count = GROUP * WIDTH, rows.flat, 0
+    whole = len(flat) - len(flat) % step
+    for size, groups in (
+        (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
+        (1, [flat[at : at + WIDTH] for at in range(whole, len(flat), WIDTH)]),
+    ):
+        if groups:
+            statement = _INSERT + ", ".join([one] * size)
+            count += driver.executemany(statement, groups).rowcount
     return count
 
 

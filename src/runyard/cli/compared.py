@@ -1,0 +1,71 @@
+"""Two outcomes of one task side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runyard.spec.outcome import OutcomeRow
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An outcome, as far as it can be compared and shown."""
+
+    content: tuple[int, bytes]  # what of it goes into the digest
+    status: str
+    value: Any  # plain JSON
+    error: str | None
+    trace: str
+
+    @property
+    def text(self) -> str:
+        """It on one line."""
+        shown = self.error if self.error is not None else json.dumps(self.value)
+        return f"{self.status} {shown}"
+
+    @property
+    def hash(self) -> str:
+        """What stands for its value in the digest."""
+        return hashlib.sha256(self.content[1]).hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """It as plain JSON."""
+        return {
+            "status": self.status,
+            "value": self.value,
+            "error": self.error,
+            "hash": self.hash,
+        }
+
+
+def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
+    """An outcome to look at; a pickled value stays closed unless `allowed` is the word for it."""
+    from runyard.spec.codec import decode_as, jsonable
+    from runyard.spec.outcome import ErrorInfo, digest_content
+    from runyard.spec.status import COMPLETED, Status
+
+    info = None if row.error is None else ErrorInfo.decode(row.error)
+    value = None
+    if row.status == COMPLETED and row.value is not None:
+        if codec == "pickle" and allowed != "pickle":
+            value = f"(pickled, {len(row.value):,} bytes; --codec pickle shows it)"
+        else:
+            value = jsonable(decode_as(codec, row.value))
+    return Seen(
+        digest_content(row),
+        str(Status.of(row.status)),
+        value,
+        None if info is None else f"{info.kind}: {info.message}",
+        "" if info is None else info.trace,
+    )
+
+
+def difference(recorded: Seen, now: Seen) -> str:
+    """Both of them, one under the other; their hashes where they look alike."""
+    alike = recorded.text == now.text
+    marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (recorded, now)]
+    return f"  recorded: {recorded.text}{marks[0]}\n  now:      {now.text}{marks[1]}"

@@ -1,0 +1,236 @@
+"""`runyard repro`: one task again, in this process; nothing of it is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.compared import Seen, difference, seen
+from runyard.cli.results import codec_option
+from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.tasks import batch_with, task_of
+from runyard.errors import BadTarget, TaskTimeout, UsageError
+
+if TYPE_CHECKING:
+    from runyard.attempt.runner import Call
+    from runyard.attempt.wire import Emission, Job
+    from runyard.spec.outcome import OutcomeRow
+    from runyard.spec.task import Target
+    from runyard.store.recorded import Recorded
+    from runyard.yard import Yard
+
+
+@click.command(
+    epilog=examples("runyard repro walks/17", "runyard repro walks/17 --pdb"),
+)
+@click.argument("task")
+@click.option("--pdb", is_flag=True, help="Open the debugger where it fails.")
+@codec_option
+@shared
+def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
+    """Run one task again, here, and compare.
+
+    TASK is BATCH/NUMBER. It runs in this process with its seed and parameters; its memory limit
+    does not hold here. Nothing is recorded. Exit code 0: the same as recorded; 1: not.
+    """
+    name, number = task_of(task)
+    with session.yard() as yard:
+        rerun = Rerun(session, yard, batch_with(yard, name, number), number)
+        before = rerun.before
+        now = rerun.run(pdb=pdb)
+        mine, theirs = seen(now, rerun.recorded.codec, "pickle"), None
+        if before is not None:
+            theirs = seen(before, rerun.recorded.codec, codec)
+    return _tell(session, task, theirs, mine)
+
+
+def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
+    if now.trace:
+        session.say(now.trace.rstrip())
+    same = None if recorded is None else recorded.content == now.content
+    session.document(
+        {
+            "task": task,
+            "same": same,
+            "recorded": None if recorded is None else recorded.document(),
+            "now": now.document(),
+        }
+    )
+    if recorded is None:
+        session.say(f"{task}: {now.text}")
+        session.note("nothing is recorded to compare it with")
+        return 0 if now.status == "completed" else 1
+    if same:
+        session.say(f"{task}: {style('same', fg='green')} as recorded: {now.text}")
+        return 0
+    session.say(f"{task}: {style('differs', fg='red')}")
+    session.say(difference(recorded, now))
+    return 1
+
+
+class Rerun:
+    """One recorded task, ready to run here."""
+
+    def __init__(self, session: Session, yard: Yard, recorded: Recorded, number: int) -> None:
+        from runyard.spec.status import CANCELLED
+
+        self.recorded = recorded
+        self._session = session
+        self._number = number
+        with yard.store.snapshot() as view:
+            row = view.outcome(recorded.id, number)
+            self._listed = recorded.task(view, number) if recorded.listed else None
+            stored = view.task(recorded.id, number) if recorded.listed else None
+            self._labels = recorded.labels(view, number)
+        self._content = None if stored is None else stored.content
+        self.before = None if row is None or row.status == CANCELLED else row
+
+    def run(self, *, pdb: bool) -> OutcomeRow:
+        """The attempt, from its start to its row."""
+        from runyard.attempt.load import load
+
+        target = self._target()
+        root = self.recorded.row.root
+        try:
+            os.chdir(root)
+        except OSError as error:
+            raise UsageError(f"the batch ran in {root}: {error.strerror}") from error
+        load(target, root)  # a mistake there is not the task's
+        self._announce()
+        with tempfile.TemporaryDirectory(prefix="runyard-repro-") as folder:
+            return self._attempt(Path(folder), target, pdb=pdb)
+
+    def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
+        from runyard.attempt.context import enter
+        from runyard.attempt.output import Output
+        from runyard.attempt.runner import Program, Runner
+        from runyard.attempt.slots import Slots
+        from runyard.attempt.wire import Chunk, Failure, Item
+        from runyard.spec.outcome import OutcomeRow
+
+        slots = Slots(folder / "slots", 1, create=True)
+        program = Program(self._job(folder, target))
+        runner = Runner(program, 0, slots, Output(), self._emitted)
+        attempt = 0 if self.before is None else self.before.attempt
+        chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
+        work = next(iter(program.work(chunk)))
+        if pdb:
+            work.call = _watched(work.call)
+        enter(runner, whole_process=True)
+        try:
+            with _limit(None if pdb else self._timeout()):
+                made = runner.run(work)
+        finally:
+            enter(None, whole_process=True)
+            runner.rest()
+            slots.close()
+            os.chdir(self.recorded.row.root)
+        return made.row if isinstance(made, Failure) else OutcomeRow._make(made)
+
+    def _target(self) -> Target:
+        target = self._listed.target if self._listed is not None else self.recorded.target
+        assert target is not None
+        if target.kind == "value":
+            raise BadTarget(
+                f"the function {target.ref} travels by value and is never stored",
+                hint="put it into a file and run it as path/file.py:function",
+            )
+        return target
+
+    def _timeout(self) -> float | None:
+        own = None if self._listed is None else self._listed.timeout
+        return self.recorded.options.timeout if own is None else own
+
+    def _announce(self) -> None:
+        from runyard.spec.outcome import ErrorInfo
+
+        labels = " ".join(f"{name}={value}" for name, value in self._labels.items())
+        self._session.note(
+            f"running {self.recorded.name}/{self._number} here: {labels or 'no parameters'}, "
+            f"root seed {self.recorded.seed}"
+        )
+        error = None if self.before is None else self.before.error
+        if error is not None and ErrorInfo.decode(error).kind in ("WorkerDied", "TaskOutOfMemory"):
+            self._session.note("its worker died of it: the same may happen to this process")
+
+    def _job(self, folder: Path, target: Target) -> Job:
+        from runyard.attempt.wire import Job
+
+        batch, options = self.recorded, self.recorded.options
+        return Job(
+            batch=batch.id,
+            name=batch.name,
+            seed=batch.row.seed,
+            target=None if batch.listed else (target.kind, target.ref),
+            plan=batch.row.plan,
+            functions={},
+            codec=batch.codec,
+            root=batch.row.root,
+            path=tuple(sys.path),
+            folder=str(folder),
+            engine=0,
+            slots=str(folder / "slots"),
+            spool=str(folder),
+            capture=False,
+            template=options.template,
+            chdir=options.chdir,
+        )
+
+    def _emitted(self, emission: Emission) -> None:
+        from runyard.spec.codec import decode
+
+        self._session.note(f"event {emission.kind}: {decode(emission.data)}")
+
+
+def _watched(call: Call) -> Call:
+    """The same function, with the debugger where it raises."""
+    import pdb
+
+    def look(error: Exception) -> None:
+        trace = error.__traceback__
+        pdb.post_mortem(trace.tb_next if trace is not None and trace.tb_next else trace)
+
+    def function(**params: Any) -> Any:
+        try:
+            return call.function(**params)
+        except Exception as error:
+            look(error)
+            raise
+
+    async def coroutine(**params: Any) -> Any:
+        try:
+            return await call.function(**params)
+        except Exception as error:
+            look(error)
+            raise
+
+    watched: Callable[..., Any] = coroutine if call.is_coroutine else function
+    return call._replace(function=watched)
+
+
+@contextlib.contextmanager
+def _limit(seconds: float | None) -> Iterator[None]:
+    """Interrupt what runs after so many seconds."""
+    if seconds is None:
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise TaskTimeout(f"ran longer than its limit of {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

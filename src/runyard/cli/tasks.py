@@ -1,0 +1,30 @@
+"""Tasks as the command line names them: BATCH/NUMBER."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runyard.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from runyard.store.recorded import Recorded
+    from runyard.yard import Yard
+
+
+def task_of(text: str) -> tuple[str, int]:
+    """Read BATCH/NUMBER."""
+    batch, _, number = text.rpartition("/")
+    if not batch or not (number.isascii() and number.isdigit()) or len(number) > 18:
+        raise UsageError(f"{text!r} names no task", hint="write BATCH/NUMBER, such as walks/17")
+    return batch, int(number)
+
+
+def batch_with(yard: Yard, name: str, number: int) -> Recorded:
+    """The batch on record, which has a task of this number."""
+    recorded = yard.recorded(name)
+    if number >= recorded.row.total:
+        raise NotFound(
+            f"there is no task {name}/{number}",
+            hint=f"its tasks are 0 to {recorded.row.total - 1}",
+        )
+    return recorded

@@ -1,0 +1,181 @@
+"""`runyard doctor` and `runyard gc`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runyard.cli.session import Session, examples, shared, style
+from runyard.errors import RunyardError
+
+if TYPE_CHECKING:
+    from runyard.yard import Yard
+
+EXIT_DAMAGE = 3
+SHOWN, LISTED = 20, 1000
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a look at the yard brought to light."""
+
+    problems: list[str] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    logs: int = 0  # audit logs that were read
+
+
+@click.command(epilog=examples("runyard doctor", "runyard doctor --json"))
+@shared
+def doctor(session: Session) -> int:
+    """Check the store and the logs; repair a torn tail.
+
+    Exit code 0: everything is whole, or was made so; 3: something is damaged.
+    """
+    found = Findings()
+    with session.yard() as yard:
+        _check_store(yard, found)
+        _check_logs(yard.folder, found)
+    for line in found.repaired:
+        session.say(f"{style('repaired', fg='yellow')}  {line}")
+    for line in found.problems[:SHOWN]:
+        session.say(f"{style('damaged', fg='red')}   {line}")
+    if len(found.problems) > SHOWN:
+        session.say(f"and {len(found.problems) - SHOWN:,} more")
+    if found.problems:
+        session.say("what is damaged is never reported as data; run its batch again with --fresh")
+    else:
+        session.say(f"{session.location} is whole: the store and {found.logs} audit logs")
+    session.document(
+        {
+            "yard": session.location,
+            "ok": not found.problems,
+            "damaged": len(found.problems),
+            "problems": found.problems[:LISTED],
+            "repaired": found.repaired,
+            "logs": found.logs,
+        }
+    )
+    return EXIT_DAMAGE if found.problems else 0
+
+
+@click.command(
+    epilog=examples("runyard gc --dry-run", "runyard gc --older-than 2d", "runyard gc --json")
+)
+@click.option(
+    "--older-than",
+    metavar="TIME",
+    default="7d",
+    show_default=True,
+    help="Only what nobody touched for so long: 12h, 7d.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
+@shared
+def gc(session: Session, older_than: str, dry_run: bool) -> int:
+    """Remove old workspaces and what dead engines left.
+
+    Folders of batches that are no longer on record go too. Outcomes stay.
+    """
+    from runyard.spaces import prune_empty, remove_tree
+    from runyard.spec import units
+
+    age = units.seconds(older_than)
+    removed, freed = [], 0
+    with session.yard() as yard:
+        for path, size in _rubbish(yard, age):
+            removed.append(str(path))
+            freed += size
+            session.say(f"{_size(size):>8}  {path}")
+            if not dry_run:
+                remove_tree(path)
+                prune_empty(path.parent, yard.folder / "batches")
+    verb = "would be removed" if dry_run else "removed"
+    session.say(f"{len(removed):,} {verb}, {_size(freed)}")
+    session.document({"removed": removed, "bytes": freed, "dry_run": dry_run})
+    return 0
+
+
+def _check_store(yard: Yard, found: Findings) -> None:
+    from runyard.schedule.engine import sweep_dead_engines
+
+    try:
+        store = yard.store
+        found.problems += store.check()
+        if found.problems:
+            return
+        with store.transaction() as tx:
+            dead = [engine for engine in tx.engines() if not store.alive(engine.id)]
+            sweep_dead_engines(tx, store, yard.folder)
+        found.repaired += [f"engine {e.id} (pid {e.pid}) died: signed off" for e in dead]
+        for path in _left_behind(yard):
+            path.unlink(missing_ok=True)
+            found.repaired.append(f"{path}: left by a dead engine, removed")
+    except RunyardError as error:
+        found.problems.append(error.message)
+
+
+def _check_logs(folder: Path, found: Findings) -> None:
+    from runyard.events import repair, verify
+
+    batches = folder / "batches"
+    paths = [*batches.glob("*/events.jsonl"), *batches.glob("*/tasks/*/events.jsonl")]
+    for path in sorted(paths):
+        found.logs += 1
+        try:
+            report = verify(path)
+            if report.torn_bytes and report.first_bad_line is None:
+                repair(path)
+                found.repaired.append(f"{path}: {report.torn_bytes} bytes of a torn tail cut off")
+            elif not report.ok:
+                found.problems.append(f"{path}: {report.reason}")
+        except (RunyardError, OSError) as error:
+            found.problems.append(f"{path}: {error}")
+
+
+def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
+    """What can go, and its size."""
+    from runyard import clock
+    from runyard.spaces import old
+    from runyard.spaces.trees import measure
+
+    with yard.store.snapshot() as view:
+        names = {row.id: row.name for row in view.batches()}
+        busy = {
+            names.get(engine.batch or 0) for engine in view.engines() if yard.store.alive(engine.id)
+        }
+    known = set(names.values())
+    folders = [path for path in (yard.folder / "batches").glob("*") if path.is_dir()]
+    for folder in folders:
+        size, touched = measure(folder)
+        if folder.name not in known and clock.now() - touched >= age:
+            yield folder, size
+    idle = [folder for folder in folders if folder.name in known - busy]
+    for space in old(idle, age):
+        yield space.path, space.bytes
+    for path in _left_behind(yard):
+        with contextlib.suppress(FileNotFoundError):
+            yield path, path.stat().st_size
+
+
+def _left_behind(yard: Yard) -> list[Path]:
+    """Run files whose engine is neither alive nor on record."""
+    with yard.store.snapshot() as view:
+        known = {engine.id for engine in view.engines()}
+    found = []
+    for path in (yard.folder / "run").glob("*"):
+        number = path.name.replace("-", ".").partition(".")[0]
+        if number.isdigit() and int(number) not in known and not yard.store.alive(int(number)):
+            found.append(path)
+    return found
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

@@ -1,0 +1,229 @@
+"""`runyard verify`: a sample of a batch again, in a yard of its own that is gone afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+import tempfile
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.compared import difference, seen
+from runyard.cli.results import codec_option
+from runyard.cli.running import BACKENDS
+from runyard.cli.session import Session, examples, shared, style
+from runyard.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from runyard.events import Event
+    from runyard.reports.result import Result
+    from runyard.spec.outcome import OutcomeRow
+    from runyard.store.base import Snapshot, Transaction
+    from runyard.store.recorded import Recorded
+    from runyard.yard import Yard
+
+DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
+"""Errors whose tasks are run again only where they can't take this process with them."""
+
+
+@click.command(
+    epilog=examples(
+        "runyard verify walks",
+        "runyard verify walks --sample 100%  --backend threads",
+        "runyard verify walks --sample 50 --backend processes --workers 3",
+    )
+)
+@click.argument("batch")
+@click.option(
+    "--sample",
+    metavar="N|N%",
+    default="10%",
+    show_default=True,
+    help="How many tasks; the same ones each time.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="serial",
+    show_default=True,
+    help="Where they run.",
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="How many at once.")
+@click.option("--progress/--no-progress", default=True, help="Show how it goes, on stderr.")
+@codec_option
+@shared
+def verify(
+    session: Session,
+    batch: str,
+    sample: str,
+    backend: str,
+    workers: int | None,
+    progress: bool,
+    codec: str,
+) -> int:
+    """Run a sample again elsewhere, and compare.
+
+    One task after another by default, which shows that running in parallel changed nothing.
+    Exit code 0: all are the same; 1: some differ, and the first of them is named.
+    """
+    from runyard.reports.progress import show
+    from runyard.yard import Yard
+
+    share = _share(sample)
+    with session.yard() as yard, tempfile.TemporaryDirectory(prefix="runyard-verify-") as place:
+        yard.refuse_by_value(batch)
+        recorded = yard.recorded(batch)
+        with Yard(place) as elsewhere:
+            with yard.store.snapshot() as view, elsewhere.store.transaction() as tx:
+                chosen = _choose(view, recorded, share, backend)
+                copy_sample(tx, view, recorded, sorted(chosen))
+            with show(elsewhere.bus, progress, batch, [], _of_sample(recorded, chosen)):
+                result = elsewhere.resume(batch, backend=backend, workers=workers, progress=False)
+            again = _again(elsewhere, result, chosen)
+    return _tell(session, recorded, backend, codec, chosen, again)
+
+
+def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: list[int]) -> None:
+    """The batch in another store, with these tasks left to run and the others taken as done."""
+    import msgspec
+
+    from runyard.schedule.recorder import cancelled_row
+    from runyard.store.recorded import encode_options
+
+    row = recorded.row
+    options = msgspec.structs.replace(
+        recorded.options, deadline=None, fail_fast=False, audit_tasks=False
+    )
+    columns: dict[str, Any] = {
+        name: getattr(row, name)
+        for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
+    }
+    columns["options"] = encode_options(options)
+    if not recorded.listed:
+        # Below the frontier a task belongs to whoever holds a claim on it: only these have one.
+        left_out = row.total - len(chosen)
+        made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
+        tx.requeue(made.id, chosen, listed=False)
+        return
+    made = tx.create_batch(**columns, total=0)
+    listed = view.tasks(recorded.id)
+    tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in listed])
+    wanted = set(chosen)
+    others = [cancelled_row(made.id, t.task) for t in listed if t.task not in wanted]
+    tx.record(made.id, others, listed=True)
+
+
+def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event], Event]:
+    """How events are shown: about the sample, without the tasks that were taken as done."""
+    left_out = recorded.row.total - len(chosen)
+
+    def seen_as(event: Event) -> Event:
+        changes: dict[str, Any] = {}
+        if hasattr(event, "total"):
+            changes["total"] = event.total - left_out
+        if hasattr(event, "cancelled"):
+            changes["cancelled"] = event.cancelled - left_out
+        return replace(event, **changes)
+
+    return seen_as
+
+
+def _choose(
+    view: Snapshot, recorded: Recorded, share: float | int, backend: str
+) -> dict[int, OutcomeRow]:
+    """The sample: decided by the seed and the tasks' numbers, so that it can be had again."""
+    from runyard.backends import backend_class
+    from runyard.spec.outcome import ErrorInfo
+    from runyard.spec.status import COMPLETED, FAILED
+
+    abilities = backend_class(backend).capabilities
+    careful = not (abilities.survives_crash and abilities.hard_kill)
+    most = share if isinstance(share, int) else max(1, math.ceil(share * recorded.row.done))
+
+    def usable(row: OutcomeRow) -> bool:
+        if row.error is None or not careful:
+            return True
+        return ErrorInfo.decode(row.error).kind not in DEADLY
+
+    def lot(row: OutcomeRow) -> bytes:
+        return hashlib.sha256(f"{recorded.seed}/{row.task}".encode()).digest()
+
+    rows = view.outcomes(recorded.id, statuses=[COMPLETED, FAILED])
+    chosen = heapq.nsmallest(most, filter(usable, rows), key=lot)
+    if not chosen:
+        raise NotFound(f"{recorded.name} has no outcome that could be run again on {backend}")
+    return {row.task: row for row in chosen}
+
+
+def _again(elsewhere: Yard, result: Result, chosen: dict[int, OutcomeRow]) -> dict[int, OutcomeRow]:
+    found = {}
+    with elsewhere.store.snapshot() as view:
+        for task in chosen:
+            row = view.outcome(result.recorded.id, task)
+            if row is not None:
+                found[task] = row
+    return found
+
+
+def _tell(
+    session: Session,
+    recorded: Recorded,
+    backend: str,
+    codec: str,
+    chosen: dict[int, OutcomeRow],
+    again: dict[int, OutcomeRow],
+) -> int:
+    from runyard.spec.outcome import digest_content
+
+    name = recorded.name
+    different = [
+        task
+        for task in sorted(again)
+        if digest_content(again[task]) != digest_content(chosen[task])
+    ]
+    document: dict[str, Any] = {
+        "batch": name,
+        "backend": backend,
+        "sampled": len(chosen),
+        "same": len(again) - len(different),
+        "different": len(different),
+        "first": None,
+    }
+    if different:
+        task = different[0]
+        before = seen(chosen[task], recorded.codec, codec)
+        now = seen(again[task], recorded.codec, "pickle")
+        document["first"] = {
+            "task": f"{name}/{task}",
+            "recorded": before.document(),
+            "now": now.document(),
+        }
+        session.say(
+            f"{name}: {style(f'{len(different):,} differ', fg='red')} of {len(again):,} run again "
+            f"on {backend}; the first is {name}/{task}"
+        )
+        session.say(difference(before, now))
+        session.say(f"  next: {session.command('repro', f'{name}/{task}')}")
+    else:
+        session.say(
+            f"{name}: {len(again):,} of {recorded.row.total:,} tasks run again on {backend}, "
+            f"{style('all the same', fg='green')}"
+        )
+    session.document(document)
+    return 1 if different else 0
+
+
+def _share(text: str) -> float | int:
+    """How much of a batch: a part, or a number of tasks."""
+    number = text.removesuffix("%")
+    try:
+        share = float(number) / 100 if text.endswith("%") else int(number)
+    except ValueError:
+        share = 0
+    if not share > 0 or (isinstance(share, float) and share > 1):
+        raise UsageError(f"{text!r} is no sample", hint="write a number, or a part such as 10%")
+    return share

@@ -1,0 +1,708 @@
+"""What every store does. One suite, once for each store."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_kit import KINDS, described, listed, outcome, outcomes, store_of, task
+
+from runyard import clock
+from runyard.errors import NotFound
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED
+from runyard.store.base import Store, Transaction
+from runyard.store.rows import AttemptRow, Claim
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened = store_of(request.param, tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def tx(store: Store) -> Iterator[Transaction]:
+    with store.transaction() as unit:
+        yield unit
+
+
+def engine_of(store: Store, tx: Transaction, *, lives: bool = True) -> int:
+    number = tx.sign_on("host", os.getpid(), "serial", 1)
+    if lives:
+        store.hold_life(number)
+    return number
+
+
+def claimed(claim: Claim | None) -> list[int]:
+    assert claim is not None
+    return [n for low, high in claim.ranges for n in range(low, high)] + list(claim.tasks)
+
+
+# Batches
+
+
+def test_a_batch_is_found_by_name_and_by_number(tx: Transaction) -> None:
+    with clock.replaced(wall=lambda: 123.0):
+        row = described(tx, "b", 10)
+    assert tx.batch("b") == tx.batch_by_id(row.id) == row
+    assert (row.name, row.total, row.frontier, row.done, row.pending) == ("b", 10, 0, 0, 10)
+    assert (row.created, row.started, row.finished, row.control) == (123.0, None, None, None)
+    assert (row.seed, row.plan, row.seconds) == (str(2**100), b"plan", 0.0)
+
+
+def test_what_is_not_there_is_none_or_empty(tx: Transaction) -> None:
+    assert tx.batch("x") is None
+    assert tx.batch_by_id(99) is None
+    assert tx.outcome(99, 0) is None
+    assert tx.task(99, 0) is None
+    assert list(tx.outcomes(99)) == []
+    for rows in (tx.attempts(99), tx.tasks(99), tx.queue(99), tx.claims(99), tx.batches()):
+        assert rows == []
+    assert tx.engines() == []
+    assert tx.cancel_requests(99) == []
+    assert tx.claim(99, 1, 5, listed=False) is None
+    assert tx.claim(99, 1, 5, listed=True) is None
+
+
+def test_batches_come_oldest_first(tx: Transaction) -> None:
+    for name in ("c", "a", "b"):
+        described(tx, name)
+    assert [row.name for row in tx.batches()] == ["c", "a", "b"]
+
+
+def test_a_change_of_a_batch_changes_what_was_named_and_nothing_else(tx: Transaction) -> None:
+    row, other = described(tx, "a"), described(tx, "b")
+    changed = tx.update_batch(row.id, total=99, control="stop", started=1.5)
+    assert changed == tx.batch("a")
+    assert (changed.total, changed.control, changed.started) == (99, "stop", 1.5)
+    assert (changed.name, changed.identity, changed.created) == ("a", row.identity, row.created)
+    assert tx.batch("b") == other
+
+
+def test_a_change_of_a_batch_that_is_gone_says_so(tx: Transaction) -> None:
+    with pytest.raises(NotFound):
+        tx.update_batch(99, total=1)
+
+
+def test_a_forgotten_batch_leaves_nothing_and_its_neighbour_alone(
+    store: Store, tx: Transaction
+) -> None:
+    engine = engine_of(store, tx)
+    for name in ("gone", "kept"):
+        row = listed(tx, name)
+        tx.add_tasks(row.id, [task("a"), task("b", after=[0])])
+        tx.record(row.id, [outcome(row.id, 0)], listed=True)
+        tx.add_attempts([AttemptRow(row.id, 1, 1, 0, b"e", 1.0, 1.0)])
+        tx.request_cancel(row.id, 1)
+        numbered = described(tx, f"{name}-numbered")
+        tx.claim(numbered.id, engine, 4, listed=False)
+    gone, kept = tx.batch("gone"), tx.batch("kept")
+    assert gone is not None
+    assert kept is not None
+    tx.delete_batch(gone.id)
+    assert tx.batch("gone") is None
+    for rows in (tx.tasks, tx.queue, tx.attempts, tx.claims, tx.cancel_requests):
+        assert rows(gone.id) == []
+    assert list(tx.outcomes(gone.id)) == []
+    assert tx.followers(gone.id, 0) == []
+    assert len(tx.tasks(kept.id)) == 2
+    assert tx.attempts(kept.id) != []
+    assert tx.cancel_requests(kept.id) == [1]
+    assert len(list(tx.outcomes(kept.id))) == 1
+    numbered = tx.batch("gone-numbered")
+    assert numbered is not None
+    assert len(tx.claims(numbered.id)) == 1
+
+
+def test_a_name_is_free_again_when_its_batch_is_forgotten(tx: Transaction) -> None:
+    old = described(tx, "b")
+    tx.record(old.id, [outcome(old.id, 0)], listed=False)
+    tx.delete_batch(old.id)
+    new = described(tx, "b")
+    assert list(tx.outcomes(new.id)) == []
+    assert new.done == 0
+
+
+def test_two_batches_of_one_name_are_refused(store: Store) -> None:
+    with store.transaction() as tx:
+        described(tx, "b")
+    with pytest.raises(Exception, match=""), store.transaction() as tx:
+        described(tx, "b")
+    with store.snapshot() as view:
+        assert len(view.batches()) == 1
+
+
+def test_the_number_of_a_forgotten_batch_is_not_given_to_another(tx: Transaction) -> None:
+    old = described(tx, "a")
+    tx.delete_batch(old.id)
+    assert described(tx, "b").id != old.id
+
+
+# Outcomes
+
+
+def test_outcomes_come_back_as_they_went_in_and_in_order(tx: Transaction) -> None:
+    batch = described(tx).id
+    rows = [outcome(batch, n, status) for n, status in ((4, FAILED), (0, COMPLETED), (2, CANCELLED))]
+    assert tx.record(batch, rows, listed=False) == 3
+    assert list(tx.outcomes(batch)) == sorted(rows)
+    assert tx.outcome(batch, 4) == rows[0]
+    assert tx.outcome(batch, 3) is None
+
+
+def test_recording_plain_tuples_is_recording_rows(tx: Transaction) -> None:
+    batch = described(tx).id
+    tx.record(batch, [tuple(outcome(batch, 1))], listed=False)  # type: ignore[list-item]
+    assert tx.outcome(batch, 1) == outcome(batch, 1)
+    assert next(tx.outcomes(batch)).task == 1
+
+
+def test_an_outcome_is_recorded_once_whatever_comes_later(tx: Transaction) -> None:
+    batch = described(tx).id
+    first = outcome(batch, 1)
+    assert tx.record(batch, [first], listed=False) == 1
+    late = [outcome(batch, 1, FAILED), outcome(batch, 2)]
+    assert tx.record(batch, late, listed=False) == 1
+    assert tx.outcome(batch, 1) == first
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert (row.completed, row.failed) == (2, 0)
+
+
+def test_the_same_outcome_twice_in_one_go_counts_once(tx: Transaction) -> None:
+    batch = described(tx).id
+    rows = [outcome(batch, 1), outcome(batch, 1), outcome(batch, 1, FAILED)]
+    assert tx.record(batch, rows, listed=False) == 1
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert row.done == 1
+
+
+@pytest.mark.parametrize("size", [1, 49, 50, 51, 100, 120])
+def test_any_number_of_outcomes_at_once_is_counted_right(tx: Transaction, size: int) -> None:
+    batch = described(tx, total=1000).id
+    assert tx.record(batch, outcomes(batch, range(size)), listed=False) == size
+    assert tx.record(batch, outcomes(batch, range(size + 3)), listed=False) == 3
+    assert [row.task for row in tx.outcomes(batch)] == list(range(size + 3))
+
+
+def test_recording_nothing_changes_nothing(tx: Transaction) -> None:
+    before = described(tx)
+    assert tx.record(before.id, [], listed=False) == 0
+    assert tx.batch_by_id(before.id) == before
+
+
+def test_counts_follow_outcomes_and_the_last_one_finishes_the_batch(tx: Transaction) -> None:
+    batch = described(tx, total=4).id
+    tx.record(batch, outcomes(batch, [0, 1]), listed=False)
+    tx.record(batch, outcomes(batch, [2], FAILED), listed=False)
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert (row.completed, row.failed, row.cancelled, row.pending) == (2, 1, 0, 1)
+    assert row.finished is None
+    with clock.replaced(wall=lambda: 77.0):
+        tx.record(batch, outcomes(batch, [3], CANCELLED), listed=False)
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert (row.cancelled, row.pending, row.finished) == (1, 0, 77.0)
+
+
+def test_outcomes_are_paged_and_filtered(tx: Transaction) -> None:
+    batch = described(tx, total=20).id
+    rows = [outcome(batch, n, FAILED if n % 3 else COMPLETED) for n in range(20)]
+    tx.record(batch, rows, listed=False)
+    assert [r.task for r in tx.outcomes(batch, after=15)] == [16, 17, 18, 19]
+    assert [r.task for r in tx.outcomes(batch, after=3, limit=4)] == [4, 5, 6, 7]
+    assert [r.task for r in tx.outcomes(batch, statuses=[COMPLETED], limit=3)] == [0, 3, 6]
+    assert [r.task for r in tx.outcomes(batch, after=6, statuses=[COMPLETED])] == [9, 12, 15, 18]
+    assert list(tx.outcomes(batch, statuses=[CANCELLED])) == []
+    assert list(tx.outcomes(batch, limit=0)) == []
+    assert len(list(tx.outcomes(batch, statuses=[COMPLETED, FAILED]))) == 20
+
+
+def test_outcomes_of_many_pages_are_all_there(tx: Transaction) -> None:
+    batch = described(tx, total=5000).id
+    tx.record(batch, outcomes(batch, range(5000)), listed=False)
+    assert [row.task for row in tx.outcomes(batch)] == list(range(5000))
+    assert [row.task for row in tx.outcomes(batch, limit=4001)] == list(range(4001))
+
+
+def test_timings_leave_cancelled_tasks_out(tx: Transaction) -> None:
+    batch = described(tx).id
+    assert tuple(tx.timings(batch)) == (0, 0.0, 0.0, 0.0)
+    tx.update_batch(batch, started=10.0)
+    tx.record(
+        batch,
+        [
+            outcome(batch, 0, started=11.0, seconds=1.0),
+            outcome(batch, 1, FAILED, started=13.0, seconds=3.0),
+            outcome(batch, 2, CANCELLED, started=99.0, seconds=99.0),
+        ],
+        listed=False,
+    )
+    assert tuple(tx.timings(batch)) == (2, 2.0, 3.0, 2.0)
+
+
+# Claims of numbered tasks
+
+
+def test_claims_take_numbers_in_order_until_there_are_none(store: Store, tx: Transaction) -> None:
+    batch, engine = described(tx, total=10).id, engine_of(store, tx)
+    taken = [claimed(tx.claim(batch, engine, 4, listed=False)) for _ in range(3)]
+    assert taken == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert tx.claim(batch, engine, 4, listed=False) is None
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert row.frontier == 10
+    assert [(c.low, c.high, c.engine) for c in tx.claims(batch)] == [
+        (0, 4, engine), (4, 8, engine), (8, 10, engine),
+    ]  # fmt: skip
+
+
+def test_a_claim_holds_at_least_one_task(store: Store, tx: Transaction) -> None:
+    batch, engine = described(tx).id, engine_of(store, tx)
+    assert claimed(tx.claim(batch, engine, 0, listed=False)) == [0]
+
+
+def test_what_a_living_engine_holds_is_not_given_to_another(store: Store, tx: Transaction) -> None:
+    batch = described(tx, total=6).id
+    one, other = engine_of(store, tx), engine_of(store, tx)
+    assert claimed(tx.claim(batch, one, 4, listed=False)) == [0, 1, 2, 3]
+    assert claimed(tx.claim(batch, other, 4, listed=False)) == [4, 5]
+    assert tx.claim(batch, other, 4, listed=False) is None
+
+
+def test_what_a_dead_engine_held_is_taken_over_without_what_it_finished(
+    store: Store, tx: Transaction
+) -> None:
+    batch = described(tx, total=6).id
+    one, other = engine_of(store, tx), engine_of(store, tx)
+    lost = tx.claim(batch, one, 6, listed=False)
+    assert lost is not None
+    tx.record(batch, outcomes(batch, [1, 4]), listed=False)
+    store.drop_life(one)
+    taken = tx.claim(batch, other, 2, listed=False)
+    assert taken is not None
+    assert taken.ranges == [(0, 1), (2, 4), (5, 6)]
+    assert tx.holds(taken)
+    assert not tx.holds(lost)
+
+
+def test_a_released_claim_is_free_and_a_finished_one_is_gone(
+    store: Store, tx: Transaction
+) -> None:
+    batch = described(tx, total=6).id
+    one, other = engine_of(store, tx), engine_of(store, tx)
+    first, second = (tx.claim(batch, one, 3, listed=False) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    tx.record(batch, outcomes(batch, [0, 1, 2]), listed=False)
+    tx.release(first, finished=True)
+    tx.release(second, finished=False)
+    assert [(c.low, c.high, c.engine) for c in tx.claims(batch)] == [(3, 6, None)]
+    assert not tx.holds(first)
+    assert claimed(tx.claim(batch, other, 9, listed=False)) == [3, 4, 5]
+
+
+def test_a_claim_that_was_taken_over_is_not_released_by_its_old_owner(
+    store: Store, tx: Transaction
+) -> None:
+    batch = described(tx, total=3).id
+    one, other = engine_of(store, tx), engine_of(store, tx)
+    lost = tx.claim(batch, one, 3, listed=False)
+    assert lost is not None
+    store.drop_life(one)
+    taken = tx.claim(batch, other, 3, listed=False)
+    assert taken is not None
+    for finished in (True, False):
+        tx.release(lost, finished=finished)
+    assert tx.holds(taken)
+    assert tx.claim(batch, one, 3, listed=False) is None
+
+
+def test_a_batch_that_grew_has_more_to_claim(store: Store, tx: Transaction) -> None:
+    batch, engine = described(tx, total=2).id, engine_of(store, tx)
+    assert claimed(tx.claim(batch, engine, 9, listed=False)) == [0, 1]
+    tx.update_batch(batch, total=5)
+    assert claimed(tx.claim(batch, engine, 9, listed=False)) == [2, 3, 4]
+
+
+def test_a_claim_leaves_out_what_was_cancelled_beforehand(store: Store, tx: Transaction) -> None:
+    batch, engine = described(tx, total=5).id, engine_of(store, tx)
+    tx.record(batch, outcomes(batch, [1, 3], CANCELLED), listed=False)
+    assert claimed(tx.claim(batch, engine, 5, listed=False)) == [0, 2, 4]
+
+
+def test_pending_is_every_task_without_an_outcome_whoever_holds_it(
+    store: Store, tx: Transaction
+) -> None:
+    batch, engine = described(tx, total=10).id, engine_of(store, tx)
+    assert tx.pending(batch, listed=False) == [(0, 10)]
+    claim = tx.claim(batch, engine, 4, listed=False)
+    assert claim is not None
+    tx.record(batch, outcomes(batch, [1]), listed=False)
+    assert tx.pending(batch, listed=False) == [(0, 1), (2, 4), (4, 10)]
+    tx.release(claim, finished=False)
+    assert tx.pending(batch, listed=False) == [(0, 1), (2, 4), (4, 10)]
+
+
+def test_pending_leaves_out_what_was_cancelled_before_anybody_claimed_it(tx: Transaction) -> None:
+    batch = described(tx, total=5).id
+    tx.record(batch, outcomes(batch, [3], CANCELLED), listed=False)
+    left = [n for low, high in tx.pending(batch, listed=False) for n in range(low, high)]
+    assert left == [0, 1, 2, 4]
+
+
+# Requeue
+
+
+def test_requeued_tasks_have_no_outcome_and_run_again(store: Store, tx: Transaction) -> None:
+    batch, engine = described(tx, total=6).id, engine_of(store, tx)
+    claim = tx.claim(batch, engine, 6, listed=False)
+    assert claim is not None
+    tx.record(batch, outcomes(batch, [0, 1, 2]), listed=False)
+    tx.record(batch, outcomes(batch, [3, 4, 5], FAILED), listed=False)
+    tx.release(claim, finished=True)
+    tx.add_attempts([AttemptRow(batch, n, 1, 0, b"e", 1.0, 1.0) for n in (2, 4)])
+    tx.update_batch(batch, control="cancel")
+    tx.requeue(batch, [4, 3, 5], listed=False)
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert (row.completed, row.failed, row.finished, row.control) == (3, 0, None, None)
+    assert [r.task for r in tx.outcomes(batch)] == [0, 1, 2]
+    assert [a.task for a in tx.attempts(batch)] == [2]
+    assert tx.pending(batch, listed=False) == [(3, 6)]
+    assert claimed(tx.claim(batch, engine, 9, listed=False)) == [3, 4, 5]
+
+
+def test_a_requeued_task_is_asked_for_once_even_inside_a_claim_that_is_still_there(
+    store: Store, tx: Transaction
+) -> None:
+    batch, engine = described(tx, total=4).id, engine_of(store, tx)
+    claim = tx.claim(batch, engine, 4, listed=False)
+    assert claim is not None
+    tx.record(batch, outcomes(batch, [1], FAILED), listed=False)
+    tx.release(claim, finished=False)
+    tx.requeue(batch, [1], listed=False)
+    left = [n for low, high in tx.pending(batch, listed=False) for n in range(low, high)]
+    assert sorted(left) == [0, 1, 2, 3]
+    taken: list[int] = []
+    while (again := tx.claim(batch, engine, 9, listed=False)) is not None:
+        taken += claimed(again)
+    assert sorted(taken) == [0, 1, 2, 3]
+
+
+def test_requeueing_what_nobody_claimed_yet_leaves_it_to_the_frontier(
+    store: Store, tx: Transaction
+) -> None:
+    batch, engine = described(tx, total=3).id, engine_of(store, tx)
+    tx.record(batch, outcomes(batch, [2], CANCELLED), listed=False)
+    tx.requeue(batch, [2], listed=False)
+    assert tx.claims(batch) == []
+    assert claimed(tx.claim(batch, engine, 9, listed=False)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_requeueing_a_task_without_an_outcome_changes_nothing(
+    store: Store, tx: Transaction, is_listed: bool
+) -> None:
+    engine = engine_of(store, tx)
+    if is_listed:
+        batch = listed(tx).id
+        tx.add_tasks(batch, [task("a"), task("b")])
+    else:
+        batch = described(tx, total=2).id
+    claim = tx.claim(batch, engine, 2, listed=is_listed)
+    assert claim is not None
+    before = tx.claims(batch), tx.queue(batch)
+    tx.requeue(batch, [0, 1, 7], listed=is_listed)
+    assert (tx.claims(batch), tx.queue(batch)) == before
+    assert tx.holds(claim)
+
+
+# Listed tasks
+
+
+def test_listed_tasks_are_numbered_as_they_come(tx: Transaction) -> None:
+    batch = listed(tx).id
+    with clock.replaced(wall=lambda: 9.0):
+        tx.add_tasks(batch, [task("a"), task(None, 3)])
+    tx.add_tasks(batch, [task("c", 0)])
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert row.total == 3
+    first = tx.task(batch, 0)
+    assert first is not None
+    assert (first.name, first.priority, first.content) == ("a", 1, b"content of a")
+    assert first.created == 9.0
+    assert [r.task for r in tx.tasks(batch)] == [0, 1, 2]
+    assert [r.task for r in tx.tasks(batch, after=0, limit=1)] == [1]
+    assert tx.task(batch, 3) is None
+
+
+def test_new_tasks_open_a_finished_batch_again(tx: Transaction) -> None:
+    batch = listed(tx).id
+    tx.add_tasks(batch, [task("a")])
+    tx.record(batch, [outcome(batch, 0)], listed=True)
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert row.finished is not None
+    tx.add_tasks(batch, [task("b")])
+    row = tx.batch_by_id(batch)
+    assert row is not None
+    assert (row.finished, row.pending) == (None, 1)
+
+
+def test_listed_tasks_are_claimed_by_priority_then_in_order(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task(None, p) for p in (1, 3, 0, 3, 1)])
+    assert [row.task for row in tx.queue(batch)] == [1, 3, 0, 4, 2]
+    first = tx.claim(batch, engine, 3, listed=True)
+    assert first is not None
+    assert first.tasks == {1: b"content of None", 3: b"content of None", 0: b"content of None"}
+    assert claimed(first) == [1, 3, 0]
+    assert claimed(tx.claim(batch, engine, 3, listed=True)) == [4, 2]
+    assert tx.claim(batch, engine, 3, listed=True) is None
+    assert tx.pending(batch, listed=True) == [(0, 5)]
+
+
+def test_a_listed_task_with_an_outcome_is_no_longer_queued(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task("a"), task("b"), task("c")])
+    claim = tx.claim(batch, engine, 3, listed=True)
+    assert claim is not None
+    tx.record(batch, [outcome(batch, 1)], listed=True)
+    assert [row.task for row in tx.queue(batch)] == [0, 2]
+    assert tx.pending(batch, listed=True) == [(0, 1), (2, 3)]
+    assert tx.holds(claim)
+    tx.release(claim, finished=False)
+    assert all(row.engine is None and row.token is None for row in tx.queue(batch))
+    assert not tx.holds(claim)
+
+
+def test_listed_tasks_of_a_dead_engine_are_taken_over(store: Store, tx: Transaction) -> None:
+    batch = listed(tx).id
+    one, other = engine_of(store, tx), engine_of(store, tx)
+    tx.add_tasks(batch, [task("a"), task("b")])
+    lost = tx.claim(batch, one, 2, listed=True)
+    assert lost is not None
+    assert tx.claim(batch, other, 2, listed=True) is None
+    store.drop_life(one)
+    taken = tx.claim(batch, other, 2, listed=True)
+    assert claimed(taken) == [0, 1]
+    assert taken is not None
+    assert tx.holds(taken)
+    assert not tx.holds(lost)
+
+
+def test_a_follower_waits_for_all_that_it_comes_after(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task("a"), task("b"), task("c", 3, after=[0, 1])])
+    assert [(row.task, row.waiting) for row in tx.queue(batch)] == [(2, 2), (0, 0), (1, 0)]
+    assert claimed(tx.claim(batch, engine, 9, listed=True)) == [0, 1]
+    assert tx.followers(batch, 0) == tx.followers(batch, 1) == [2]
+    for number in (0, 1):
+        assert tx.claim(batch, engine, 9, listed=True) is None
+        tx.record(batch, [outcome(batch, number)], listed=True)
+        tx.settle_followers(batch, number)
+    assert tx.followers(batch, 0) == []
+    assert claimed(tx.claim(batch, engine, 9, listed=True)) == [2]
+
+
+def test_settling_twice_counts_once(tx: Transaction) -> None:
+    batch = listed(tx).id
+    tx.add_tasks(batch, [task("a"), task("b"), task("c", after=[0, 1])])
+    for _ in range(2):
+        tx.settle_followers(batch, 0)
+    assert {row.task: row.waiting for row in tx.queue(batch)} == {0: 0, 1: 0, 2: 1}
+
+
+def test_a_new_task_does_not_wait_for_one_that_has_completed(tx: Transaction) -> None:
+    batch = listed(tx).id
+    tx.add_tasks(batch, [task("a"), task("b")])
+    tx.record(batch, [outcome(batch, 0)], listed=True)
+    tx.add_tasks(batch, [task("c", after=[0, 1])])
+    assert {row.task: row.waiting for row in tx.queue(batch)} == {1: 0, 2: 1}
+
+
+def test_followers_with_an_outcome_are_left_out(tx: Transaction) -> None:
+    batch = listed(tx).id
+    tx.add_tasks(batch, [task("a"), task("b", after=[0]), task("c", after=[0])])
+    tx.record(batch, [outcome(batch, 1, CANCELLED)], listed=True)
+    assert tx.followers(batch, 0) == [2]
+
+
+def test_requeued_listed_tasks_wait_again_for_what_has_not_completed(
+    store: Store, tx: Transaction
+) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task("a", 2), task("b", after=[0])])
+    tx.record(batch, [outcome(batch, 0, FAILED), outcome(batch, 1, CANCELLED)], listed=True)
+    assert tx.queue(batch) == []
+    tx.requeue(batch, [0, 1], listed=True)
+    assert [(r.task, r.priority, r.waiting) for r in tx.queue(batch)] == [(0, 2, 0), (1, 1, 1)]
+    assert claimed(tx.claim(batch, engine, 9, listed=True)) == [0]
+
+
+# Attempts, cancels, engines
+
+
+def test_attempts_come_in_order_by_task(tx: Transaction) -> None:
+    batch = described(tx).id
+    rows = [AttemptRow(batch, t, n, t % 2, b"e", 1.5, 0.5) for t, n in ((3, 1), (1, 2), (1, 1))]
+    tx.add_attempts(rows)
+    tx.add_attempts([])
+    assert tx.attempts(batch) == [rows[2], rows[1], rows[0]]
+    assert tx.attempts(batch, 1) == [rows[2], rows[1]]
+    assert tx.attempts(batch, 9) == []
+
+
+def test_cancel_requests_are_kept_until_seen_to(tx: Transaction) -> None:
+    batch, other = described(tx, "a").id, described(tx, "b").id
+    for number in (5, 2, 5):
+        tx.request_cancel(batch, number)
+    tx.request_cancel(other, 9)
+    assert tx.cancel_requests(batch) == [2, 5]
+    tx.clear_cancel(batch, 5)
+    tx.clear_cancel(batch, 5)
+    assert (tx.cancel_requests(batch), tx.cancel_requests(other)) == ([2], [9])
+
+
+def test_an_engine_signs_on_says_what_it_does_and_signs_off(tx: Transaction) -> None:
+    with clock.replaced(wall=lambda: 3.0):
+        one = tx.sign_on("host", 123, "threads", 4)
+    other = tx.sign_on("host", 124, "serial", 1)
+    tx.update_engine(one, batch=7, running=2, rate=1.5, stop=1)
+    tx.update_engine(99, stop=1)
+    first, second = tx.engines()
+    assert (first.id, first.host, first.pid, first.backend) == (one, "host", 123, "threads")
+    assert (first.workers, first.started, first.batch) == (4, 3.0, 7)
+    assert (first.running, first.rate, first.stop) == (2, 1.5, 1)
+    assert (second.id, second.stop, second.batch) == (other, 0, None)
+    tx.sign_off(one)
+    tx.sign_off(one)
+    assert [row.id for row in tx.engines()] == [other]
+
+
+def test_the_number_of_an_engine_is_not_given_to_another(tx: Transaction) -> None:
+    old = tx.sign_on("host", 1, "serial", 1)
+    tx.sign_off(old)
+    assert tx.sign_on("host", 2, "serial", 1) != old
+
+
+def test_an_engine_lives_from_when_it_says_so_until_it_stops_saying_so(store: Store) -> None:
+    assert not store.alive(1)
+    store.hold_life(1)
+    assert store.alive(1)
+    assert not store.alive(2)
+    store.drop_life(1)
+    assert not store.alive(1)
+
+
+# Units of work
+
+
+def test_a_unit_of_work_that_fails_leaves_no_trace(store: Store) -> None:
+    with store.transaction() as tx:
+        batch = listed(tx, "before").id
+        tx.add_tasks(batch, [task("a"), task("b", after=[0])])
+        engine = engine_of(store, tx)
+    with store.snapshot() as view:
+        before = everything(view, batch)
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        tx.record(batch, [outcome(batch, 0)], listed=True)
+        tx.settle_followers(batch, 0)
+        tx.claim(batch, engine, 5, listed=True)
+        tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"e", 1.0, 1.0)])
+        tx.request_cancel(batch, 1)
+        tx.update_engine(engine, stop=1)
+        described(tx, "after")
+        raise ZeroDivisionError
+    with store.snapshot() as view:
+        assert everything(view, batch) == before
+    with store.transaction() as tx:
+        assert tx.record(batch, [outcome(batch, 0)], listed=True) == 1
+
+
+def everything(view: Any, batch: int) -> list[Any]:
+    parts = [view.batches(), view.engines(), list(view.outcomes(batch))]
+    of_batch = (view.tasks, view.queue, view.claims, view.attempts, view.cancel_requests)
+    return parts + [read(batch) for read in of_batch]
+
+
+def test_a_snapshot_does_not_see_what_is_written_after_its_first_look(store: Store) -> None:
+    with store.transaction() as tx:
+        batch = described(tx).id
+    with store.snapshot() as view:
+        assert list(view.outcomes(batch)) == []
+        with store.transaction() as tx:
+            tx.record(batch, outcomes(batch, range(5)), listed=False)
+            described(tx, "new")
+        assert list(view.outcomes(batch)) == []
+        assert view.batch("new") is None
+        found = view.batch_by_id(batch)
+        assert found is not None
+        assert found.completed == 0
+    with store.snapshot() as view:
+        assert len(list(view.outcomes(batch))) == 5
+
+
+def test_a_unit_of_work_inside_another_is_refused_or_part_of_it(store: Store) -> None:
+    with store.transaction() as tx:
+        described(tx, "outer")
+        try:
+            with store.transaction() as inner:
+                described(inner, "inner")
+        except Exception:
+            return
+    with store.snapshot() as view:
+        assert [row.name for row in view.batches()] == ["outer", "inner"]
+
+
+def test_eight_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
+    with store.transaction() as tx:
+        batch = described(tx, total=0).id
+    errors: list[BaseException] = []
+
+    def write(lane: int) -> None:
+        try:
+            for step in range(25):
+                with store.transaction() as tx:
+                    found = tx.batch_by_id(batch)
+                    assert found is not None
+                    tx.update_batch(batch, total=found.total + 1)
+                    tx.record(batch, [outcome(batch, lane * 1000 + step)], listed=False)
+                with store.snapshot() as view:
+                    seen = view.batch_by_id(batch)
+                    assert seen is not None
+                    assert seen.total == seen.completed
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with store.snapshot() as view:
+        found = view.batch_by_id(batch)
+        assert found is not None
+        assert (found.total, found.completed) == (200, 200)
+        assert len(list(view.outcomes(batch))) == 200
+
+
+def test_a_whole_store_has_nothing_wrong_with_it(store: Store) -> None:
+    with store.transaction() as tx:
+        batch = listed(tx).id
+        tx.add_tasks(batch, [task("a"), task("b", after=[0])])
+        tx.record(batch, [outcome(batch, 0, FAILED)], listed=True)
+        tx.claim(described(tx, "n").id, engine_of(store, tx), 3, listed=False)
+        tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"e", 1.0, 1.0)])
+        tx.request_cancel(batch, 1)
+    assert list(store.check()) == []
