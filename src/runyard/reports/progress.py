@@ -247,7 +247,8 @@ class LiveView:
         assert self._last is not None
         if self._last.retrying:
             parts.append((f"{self._last.retrying:,} to retry", "yellow"))
-        parts.append((rate_text(self._last.rate), ""))
+        if self._last.rate:
+            parts.append((rate_text(self._last.rate), ""))
         if self._last.eta is not None and done < total:
             parts.append((f"{duration(self._last.eta)} left", ""))
         else:
@@ -272,7 +273,8 @@ def progress_line(event: ProgressEvent) -> str:
     for name, word in (("failed", "failed"), ("cancelled", "cancelled"), ("retrying", "to retry")):
         if getattr(event, name):
             parts.append(f"{getattr(event, name):,} {word}")
-    parts.append(rate_text(event.rate))
+    if event.rate:
+        parts.append(rate_text(event.rate))
     if event.eta is not None and done < event.total:
         parts.append(f"{duration(event.eta)} left")
     parts.append(workers_text(event.workers))

@@ -85,7 +85,6 @@ Index(
     queue.c.priority.desc(),
     queue.c.task,
     sqlite_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
-    postgresql_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
 )
 
 edges = _table(

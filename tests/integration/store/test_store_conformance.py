@@ -12,7 +12,7 @@ import pytest
 from store_kit import KINDS, described, listed, outcome, outcomes, store_of, task
 
 from runyard import clock
-from runyard.errors import NotFound
+from runyard.errors import NotFound, StoreError
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, Claim
@@ -131,7 +131,7 @@ def test_a_name_is_free_again_when_its_batch_is_forgotten(tx: Transaction) -> No
 def test_two_batches_of_one_name_are_refused(store: Store) -> None:
     with store.transaction() as tx:
         described(tx, "b")
-    with pytest.raises(Exception, match=""), store.transaction() as tx:
+    with pytest.raises(StoreError), store.transaction() as tx:
         described(tx, "b")
     with store.snapshot() as view:
         assert len(view.batches()) == 1
