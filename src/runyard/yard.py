@@ -26,9 +26,10 @@ from runyard.schedule.loop import End
 from runyard.schedule.recorder import cancelled_row
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch, items
+from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import Target, check_parameters, fingerprint
+from runyard.spec.task import Target, check_parameters
 from runyard.store import open_store
 from runyard.store.base import Store
 from runyard.store.recorded import Recorded
@@ -255,8 +256,11 @@ class Yard:
     def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
         root = os.getcwd()
         code = {**_check_targets(batch, root), **batch.code()}
+        if fresh:
+            with contextlib.suppress(NotFound):
+                self.clear(batch.record_name)
         with self.store.transaction() as tx:
-            row, _, notices = enroll(tx, batch, root=root, code=code, fresh=fresh)
+            row, _, notices = enroll(tx, batch, root=root, code=code)
         return Recorded(row), notices
 
     def _cancel_task(self, tx: Any, recorded: Recorded, task: int, running: bool) -> int:
@@ -348,6 +352,8 @@ def _check_targets(batch: Batch, root: str) -> dict[str, str]:
 
 def _names(batch: Batch) -> set[str]:
     assert batch.plan is not None
+    if not batch.plan.total:
+        return set(batch.plan.fixed) | {axis.name for axis in batch.plan.axes}
     return set(batch.plan.params(0))
 
 

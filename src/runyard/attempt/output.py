@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
@@ -162,7 +162,7 @@ _routed = 0
 _originals: dict[str, TextIO] = {}
 
 
-class _Router(io.TextIOBase):
+class _Router:
     """Stands in for sys.stdout or sys.stderr and sends each text to whom it belongs."""
 
     def __init__(self, name: str, original: TextIO) -> None:
@@ -174,6 +174,10 @@ class _Router(io.TextIOBase):
         if lane is None:
             return self._original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         if _lane.get() is None:

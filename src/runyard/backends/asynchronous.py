@@ -17,7 +17,7 @@ from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Runner
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
-from runyard.backends.base import Backend, Capabilities
+from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
 from runyard.spec.outcome import OutcomeRow
 
@@ -26,13 +26,7 @@ class AsyncBackend(Backend):
     """One asyncio task a lane."""
 
     name = "async"
-    capabilities = Capabilities(
-        hard_kill=False,
-        memory_limit=False,
-        own_directory=False,
-        descriptor_capture=False,
-        survives_crash=False,
-    )
+    capabilities = IN_PROCESS
 
     @classmethod
     def default_workers(cls) -> int:

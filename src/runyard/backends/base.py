@@ -28,6 +28,16 @@ class Capabilities(NamedTuple):
     survives_crash: bool  # a task that kills its process costs that task alone
 
 
+IN_PROCESS = Capabilities(
+    hard_kill=False,
+    memory_limit=False,
+    own_directory=False,
+    descriptor_capture=False,
+    survives_crash=False,
+)
+"""What a backend can do whose tasks run inside the engine's own process."""
+
+
 class Backend(ABC):
     """Where attempts run."""
 

@@ -15,7 +15,7 @@ from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Runner, Work
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
-from runyard.backends.base import Backend, Capabilities
+from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News
 from runyard.errors import TaskTimeout
 from runyard.spec.outcome import OutcomeRow
@@ -28,13 +28,7 @@ class SerialBackend(Backend):
     """Runs tasks inside `poll`."""
 
     name = "serial"
-    capabilities = Capabilities(
-        hard_kill=False,
-        memory_limit=False,
-        own_directory=False,
-        descriptor_capture=False,
-        survives_crash=False,
-    )
+    capabilities = IN_PROCESS
     depth = 1
 
     def __init__(self, lanes: int) -> None:  # noqa: ARG002

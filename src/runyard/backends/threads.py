@@ -16,7 +16,7 @@ from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Runner
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
-from runyard.backends.base import Backend, Capabilities
+from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
 from runyard.spec.outcome import OutcomeRow
 
@@ -25,13 +25,7 @@ class ThreadsBackend(Backend):
     """One thread a lane."""
 
     name = "threads"
-    capabilities = Capabilities(
-        hard_kill=False,
-        memory_limit=False,
-        own_directory=False,
-        descriptor_capture=False,
-        survives_crash=False,
-    )
+    capabilities = IN_PROCESS
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)

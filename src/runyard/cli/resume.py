@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from runyard.reports.result import Result
     from runyard.yard import Yard
 
+SIGNALLED = 128
+"""Exit codes from here on stand for a signal."""
+
 
 @click.command(
     epilog=examples("runyard resume", "runyard resume walks --workers 4", "runyard resume --json")
@@ -30,18 +33,22 @@ def resume(
     """
     with session.yard() as yard:
         show_notices(session, yard, progress=progress)
-        names = [batch] if batch is not None else _unfinished(session, yard)
-        codes = []
-        for name in names:
-            code = _resume(
-                session, yard, name, backend, workers, progress=progress, named=batch is not None
-            )
-            if code >= 128:
+        if batch is not None:
+            return _resume(session, yard, batch, backend, workers, progress=progress)
+        codes, by_value = [], False
+        for name in _unfinished(session, yard):
+            try:
+                code = _resume(session, yard, name, backend, workers, progress=progress)
+            except BadTarget as error:
+                by_value = True
+                _leave_out(session, name, error)
+                continue
+            if code >= SIGNALLED:
                 return code
             codes.append(code)
-    if not codes:
+    if not codes and not by_value:
         session.note("nothing to resume: every batch is finished or running")
-    return max(codes, default=0)
+    return max(codes, default=EXIT_USAGE if by_value else 0)
 
 
 @click.command(
@@ -76,7 +83,7 @@ def retry(
             raise NotFound(f"no task of {batch} is {status}")
         session.note(f"{batch}: {again:,} {status} tasks run again")
         show_notices(session, yard, progress=progress)
-        return _resume(session, yard, batch, backend, workers, progress=progress, named=True)
+        return _resume(session, yard, batch, backend, workers, progress=progress)
 
 
 def _resume(
@@ -87,18 +94,17 @@ def _resume(
     workers: int | None,
     *,
     progress: bool,
-    named: bool,
 ) -> int:
     def run() -> Result:
         return yard.resume(name, backend=backend, workers=workers, progress=progress)
 
-    try:
-        return carry_out(session, yard, name, run)
-    except BadTarget as error:
-        if named:
-            raise
-        session.note(f"{name} is left out: {error.message}\n  {error.hint}")
-        return EXIT_USAGE
+    return carry_out(session, yard, name, run)
+
+
+def _leave_out(session: Session, name: str, error: BadTarget) -> None:
+    session.note(f"{name} is left out: {error.message}\n  {error.hint}")
+    told = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
+    session.document({"batch": name, "error": told})
 
 
 def _unfinished(session: Session, yard: Yard) -> list[str]:

@@ -147,7 +147,7 @@ class PlainView:
 
     def _print(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
-            print(f"{self._batch}: {text}", file=self._file, flush=True)  # noqa: T201
+            print(f"{self._batch}: {text}", file=self._file, flush=True)
 
 
 class LiveView:

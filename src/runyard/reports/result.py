@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from runyard import clock
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.reports.failures import FailureGroup, group_failures
 from runyard.spec.codec import decode_as
@@ -93,7 +94,7 @@ class Result:
             completed=row.completed,
             failed=row.failed,
             cancelled=row.cancelled,
-            seconds=row.seconds,
+            seconds=row.seconds + sum(max(0.0, clock.now() - e.started) for e in engines),
             rate=rate if engines else (row.done / row.seconds if row.seconds else 0.0),
             eta=row.pending / rate if rate else None,
             workers=sum(e.workers for e in engines),

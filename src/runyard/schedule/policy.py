@@ -61,7 +61,10 @@ def wants_retry(options: Options, retries: int, attempt: int, classes: list[str]
 
 def retry_delay(options: Options, root_seed: int, task: int, attempt: int) -> float:
     """Seconds before the next attempt: exponential, with jitter that the seed decides."""
-    most = min(options.backoff_max, options.backoff * options.backoff_factor**attempt)
+    try:
+        most = min(options.backoff_max, options.backoff * options.backoff_factor**attempt)
+    except OverflowError:
+        most = options.backoff_max
     noise = hashlib.sha256(f"{root_seed}/{task}/{attempt}".encode()).digest()
     return most * (0.5 + 0.5 * int.from_bytes(noise[:4], "big") / 2**32)
 

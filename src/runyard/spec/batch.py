@@ -15,17 +15,18 @@ import msgspec
 from runyard.errors import BadSpec
 from runyard.spec import units
 from runyard.spec.codec import CODECS, encode
+from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name, slug
 from runyard.spec.plan import Axis, Plan, distinct
 from runyard.spec.seeds import check_root, key_of
 from runyard.spec.status import Priority
 from runyard.spec.task import (
+    CONTEXT,
     Options,
     Target,
     Task,
     check_parameters,
     defaults_of,
-    fingerprint,
 )
 
 Call = Callable[..., Any] | Target | str
@@ -228,12 +229,15 @@ def _described(
     plan = Plan(fixed, axes, replicates, common_random_numbers=common_random_numbers)
     names = set(fixed)
     for axis in axes:
-        for position in range(len(axis.values) if axis.role in ("variant", "case") else 1):
-            brings = set(axis.params(position))
-            if brings & set(fixed):
-                twice = min(brings & set(fixed))
-                raise BadSpec(f"{twice!r} is both fixed and varied", hint="drop one of the two")
-            names |= brings
+        places = range(len(axis.values)) if axis.role in ("variant", "case") else range(1)
+        brings = {n for at in places if axis.values for n in axis.params(at)} or {axis.name}
+        if brings & names:
+            raise BadSpec(f"{min(brings & names)!r} is set twice", hint="set it in one place")
+        names |= brings
+    if CONTEXT in names:
+        raise BadSpec(
+            f"{CONTEXT!r} is no parameter of yours", hint="a task's context is passed by Runyard"
+        )
     encode(fixed)
     if callable(fn):
         check_parameters(fn, names)
@@ -276,6 +280,8 @@ def _settle(
     priority = brought.get("priority", options.priority)
     if task.priority is not None:
         priority = int(Priority.parse(task.priority))
+    if retries is not None and (type(retries) is not int or retries < 0):
+        raise BadSpec(f"retries is {retries!r}", hint="use a whole number from 0 up")
     after = tuple(sorted({numbers[name] for name in task.after}))
     return ListedTask(target, dict(task.params), task.name, after, priority, timeout, retries)
 

@@ -17,7 +17,7 @@ import math
 import pickle
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -59,16 +59,17 @@ def encode(value: Any) -> bytes:
         return _pack(_plain(value, ""))
     except RecursionError:
         raise NotEncodable("the value is nested too deeply, or contains itself") from None
-    except UnicodeEncodeError as error:
-        raise NotEncodable(f"the value has text that is not valid Unicode: {error}") from None
+    except UnicodeEncodeError:
+        where = _broken_text(value, "")
+        raise NotEncodable(f"the text at {where!r} is not valid Unicode") from None
 
 
 def decode(data: bytes) -> Any:
     """The value behind canonical bytes; raises ValueError where they are not that."""
     try:
         return _unpack(data)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"not a value: {error}") from error
+    except Exception as error:
+        raise ValueError(f"not a value: {type(error).__name__}: {error}") from error
 
 
 def encode_as(codec: str, value: Any) -> bytes:
@@ -134,7 +135,7 @@ def _plain(value: Any, path: str) -> Any:  # noqa: C901
     if kind is tuple:
         return _ext(_TUPLE, [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)])
     if kind is complex:
-        return _ext(_COMPLEX, [value.real, value.imag])
+        return _ext(_COMPLEX, [_plain(value.real, path), _plain(value.imag, path)])
     if kind is bytearray:
         return bytes(value)
     if kind.__module__ == "numpy":
@@ -152,7 +153,8 @@ def _refused(value: Any, path: str) -> NotEncodable:
     if kind in (set, frozenset):
         hint = "a set has no order; return sorted(…) instead"
     elif isinstance(value, int | float | str):
-        hint = f"return {kind.__mro__[-2].__name__}(…) of it"
+        plain = next(base for base in (int, float, str) if isinstance(value, base))
+        hint = f"return {plain.__name__}(…) of it"
     where = f" at {path.lstrip('.')!r}" if path else ""
     name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     return NotEncodable(
@@ -173,25 +175,71 @@ def _big_int(value: int) -> msgspec.msgpack.Ext:
 def _plain_numpy(value: Any, path: str) -> msgspec.msgpack.Ext:
     import numpy as np
 
-    if not isinstance(value, np.ndarray | np.generic) or value.dtype.hasobject:
+    known = isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject
+    if not known or value.dtype.char in "gG":  # the long ones differ between machines
         raise _refused(value, path)
-    dtype = value.dtype
+    plain = _canonical_array(np.asarray(value))
+    dtype = plain.dtype
     described = dtype.str if dtype.names is None else _plain(dtype.descr, path)
     if isinstance(value, np.generic):
-        return _ext(_SCALAR, [described, value.tobytes()])
-    return _ext(_ARRAY, [described, list(value.shape), value.tobytes()])
+        return _ext(_SCALAR, [described, plain.tobytes()])
+    return _ext(_ARRAY, [described, list(plain.shape), plain.tobytes()])
+
+
+def _canonical_array(array: Any) -> Any:
+    """The array without padding between its fields, and with one NaN for all."""
+    import numpy as np
+
+    if array.dtype.names is not None:
+        from numpy.lib.recfunctions import repack_fields
+
+        packed = np.array(repack_fields(array))
+        for name in packed.dtype.names or ():
+            packed[name] = _canonical_array(packed[name])
+        return packed
+    if array.dtype.kind not in "fc" or not np.isnan(array).any():
+        return array
+    parts = np.array(array, ndmin=1).view(array.real.dtype)
+    parts[np.isnan(parts)] = np.nan
+    return parts.view(array.dtype).reshape(array.shape)
+
+
+def _broken_text(value: Any, path: str) -> str:
+    """Where in a value a text stands that has no UTF-8 form."""
+    fields = value if isinstance(value, dict) else _fields(value)
+    inner: Iterable[tuple[str, Any]] = ()
+    if fields is not None:
+        inner = ((f"{path}.{key}", part) for key, part in fields.items())
+        if not all(_is_text(key) for key in fields):
+            return path.lstrip(".") or "a key"
+    elif isinstance(value, list | tuple):
+        inner = ((f"{path}[{at}]", part) for at, part in enumerate(value))
+    elif isinstance(value, str) and not _is_text(value):
+        return path.lstrip(".") or "the value"
+    return next((found for place, part in inner if (found := _broken_text(part, place))), "")
+
+
+def _is_text(text: Any) -> bool:
+    return not isinstance(text, str) or text.encode(errors="replace").decode() == text
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
+    """What a record holds; None for anything else."""
     kind = type(value)
     if kind is Record:
         return dict(value)
-    names = (
-        getattr(kind, "__dataclass_fields__", None)
-        or getattr(kind, "__struct_fields__", None)
-        or (isinstance(value, tuple) and getattr(kind, "_fields", None))
-    )
-    return {name: getattr(value, name) for name in names} if names else None
+    names = _field_names(kind)
+    return None if names is None else {name: getattr(value, name) for name in names}
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    if hasattr(kind, "__dataclass_fields__"):
+        from dataclasses import fields
+
+        return tuple(field.name for field in fields(kind))
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    return getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
 
 
 def _type_name(value: Any) -> str:
@@ -220,34 +268,39 @@ def _restore(code: int, data: memoryview) -> Any:
 def _restore_numpy(code: int, content: list[Any]) -> Any:
     import numpy as np
 
-    described = content[0]
-    dtype = np.dtype(described)
-    flat = np.frombuffer(content[-1], dtype=dtype)
-    return flat[0] if code == _SCALAR else flat.reshape(content[1]).copy()
+    dtype = np.dtype(content[0])
+    shape = () if code == _SCALAR else content[1]
+    if dtype.itemsize == 0:
+        found = np.zeros(shape, dtype)
+    else:
+        found = np.frombuffer(content[-1], dtype=dtype).reshape(shape).copy()
+    return found[()] if code == _SCALAR else found
 
 
 def _restore_record(type_name: str, fields: dict[str, Any]) -> Any:
     cls = _loaded_class(type_name)
-    if cls is None:
-        return Record(type_name, fields)
+    if cls is None or set(_field_names(cls) or ()) != set(fields):
+        return Record(type_name, dict(fields))
     if issubclass(cls, tuple):
         return tuple.__new__(cls, (fields[name] for name in cls._fields))  # type: ignore[attr-defined]
+    if issubclass(cls, msgspec.Struct):  # its constructor sets fields and does nothing else
+        return cls(**fields)
     instance = cls.__new__(cls)
     for name, value in fields.items():
-        if issubclass(cls, msgspec.Struct):
-            msgspec.structs.force_setattr(instance, name, value)  # type: ignore[arg-type]
-        else:
-            object.__setattr__(instance, name, value)
+        object.__setattr__(instance, name, value)
     return instance
 
 
 def _loaded_class(type_name: str) -> type | None:
+    """The class of this name if it is here; looks only, so that nothing is imported."""
     module_name, _, qualname = type_name.partition(":")
     found: Any = sys.modules.get(module_name)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    known = ("__dataclass_fields__", "__struct_fields__", "_fields")
-    return found if isinstance(found, type) and any(hasattr(found, k) for k in known) else None
+        found = getattr(found, "__dict__", {}).get(part)
+    if not isinstance(found, type) or _field_names(found) is None:
+        return None
+    runs_code = issubclass(found, msgspec.Struct) and hasattr(found, "__post_init__")
+    return None if runs_code else found
 
 
 _unpack: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=_restore).decode

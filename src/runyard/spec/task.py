@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, overload
@@ -87,13 +87,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recycle: int | None = None  # a fresh worker process after so many tasks
 
     def __post_init__(self) -> None:
-        for name in ("retries", "crash_attempts", "recycle"):
+        limits = {
+            "retries": 0,
+            "crash_attempts": 1,
+            "recycle": 1,
+            "backoff": 0,
+            "backoff_factor": 1,
+        }
+        for name, least in limits.items():
             value = getattr(self, name)
-            least = 0 if name == "retries" else 1
-            if value is not None and (type(value) is not int or value < least):
-                raise BadSpec(f"{name} is {value!r}", hint=f"use a whole number from {least} up")
-        if self.keep not in ("always", "failed", "never"):
-            raise BadSpec(f"keep is {self.keep!r}", hint="use always, failed or never")
+            if value is not None and not least <= value < math.inf:
+                raise BadSpec(f"{name} is {value!r}", hint=f"use a number from {least} up")
 
     def with_(self, **changes: Any) -> Options:
         """A copy with changes, as people write them: `timeout="30s"`, `priority="high"`."""
@@ -113,8 +117,13 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             given["priority"] = int(Priority.parse(given["priority"]))
         for name in ("retry_on", "never_retry"):
             if name in given:
-                given[name] = _class_names(given[name])
-        return msgspec.structs.replace(self, **given)
+                given[name] = _class_names(name, given[name])
+        try:
+            return msgspec.convert(msgspec.structs.asdict(self) | given, Options)
+        except msgspec.ValidationError as error:
+            message, _, place = str(error).partition(" - at ")
+            name = place.strip("`").removeprefix("$.")
+            raise BadSpec(f"{name} is {given.get(name)!r}", hint=message) from None
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -201,25 +210,14 @@ def wants_context(function: Callable[..., Any]) -> bool:
         return False
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
-    """A hash of a function's code that comments, blank lines and its place don't change."""
-    import hashlib
-
-    while isinstance(function, functools.partial):
-        function = function.func
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    content = repr(function) if code is None else repr(_code_parts(code))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def _code_parts(code: Any) -> tuple[Any, ...]:
-    constants = tuple(_code_parts(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts)
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
-
-
-def _class_names(classes: Any) -> tuple[str, ...]:
+def _class_names(option: str, classes: Any) -> tuple[str, ...]:
     many = classes if isinstance(classes, list | tuple) else (classes,)
-    return tuple(c if isinstance(c, str) else c.__name__ for c in many)
+    for each in many:
+        if not (
+            isinstance(each, str) or (isinstance(each, type) and issubclass(each, BaseException))
+        ):
+            raise BadSpec(f"{option} has {each!r}, which is no error class", hint="such as OSError")
+    return tuple(each if isinstance(each, str) else each.__name__ for each in many)
 
 
 def _is_attribute(module: str, qualname: str, function: Any) -> bool:

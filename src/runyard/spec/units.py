@@ -23,7 +23,10 @@ def seconds(value: str | float) -> float:
 
 def size(value: str | float) -> int:
     """Read `1000`, `"512MB"`, `"2GiB"`, `"2G"` as bytes."""
-    return int(_quantity(value, _BYTES, "size", "1000000, 512MB, 2GiB"))
+    found = int(_quantity(value, _BYTES, "size", "1000000, 512MB, 2GiB"))
+    if found < 1:
+        raise BadSpec(f"a size of {value!r} makes no sense", hint="use at least one byte")
+    return found
 
 
 def _quantity(value: str | float, units: dict[str, float], what: str, examples: str) -> float:

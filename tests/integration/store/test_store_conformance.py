@@ -148,7 +148,9 @@ def test_the_number_of_a_forgotten_batch_is_not_given_to_another(tx: Transaction
 
 def test_outcomes_come_back_as_they_went_in_and_in_order(tx: Transaction) -> None:
     batch = described(tx).id
-    rows = [outcome(batch, n, status) for n, status in ((4, FAILED), (0, COMPLETED), (2, CANCELLED))]
+    rows = [
+        outcome(batch, n, status) for n, status in ((4, FAILED), (0, COMPLETED), (2, CANCELLED))
+    ]
     assert tx.record(batch, rows, listed=False) == 3
     assert list(tx.outcomes(batch)) == sorted(rows)
     assert tx.outcome(batch, 4) == rows[0]
@@ -293,9 +295,7 @@ def test_what_a_dead_engine_held_is_taken_over_without_what_it_finished(
     assert not tx.holds(lost)
 
 
-def test_a_released_claim_is_free_and_a_finished_one_is_gone(
-    store: Store, tx: Transaction
-) -> None:
+def test_a_released_claim_is_free_and_a_finished_one_is_gone(store: Store, tx: Transaction) -> None:
     batch = described(tx, total=6).id
     one, other = engine_of(store, tx), engine_of(store, tx)
     first, second = (tx.claim(batch, one, 3, listed=False) for _ in range(2))

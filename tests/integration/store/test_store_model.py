@@ -191,9 +191,7 @@ class StoresAgree(RuleBasedStateMachine):
         taken = self.pick(self.taken, at)
         with self.stores[1].snapshot() as view:
             done = all(view.outcome(taken.claims[1].batch, n) is not None for n in taken.tasks)
-        self.both(
-            lambda side, tx: tx.release(taken.claims[side], finished=finished and done)
-        )
+        self.both(lambda side, tx: tx.release(taken.claims[side], finished=finished and done))
 
     @precondition(lambda self: self.batches)
     @rule(at=picks, numbers=st.sets(st.integers(0, 12), max_size=4))
@@ -280,9 +278,14 @@ class StoresAgree(RuleBasedStateMachine):
                 found.append([_columns(r, "batch") for r in tx.attempts(batch)])
                 found.append([_columns(r, "batch") for r in tx.tasks(batch)])
                 found.append(
-                    [(r.task, r.priority, r.waiting, engines.get(r.engine)) for r in tx.queue(batch)]
+                    [
+                        (r.task, r.priority, r.waiting, engines.get(r.engine))
+                        for r in tx.queue(batch)
+                    ]
                 )
-                found.append(sorted((r.low, r.high, engines.get(r.engine, -1)) for r in tx.claims(batch)))
+                found.append(
+                    sorted((r.low, r.high, engines.get(r.engine, -1)) for r in tx.claims(batch))
+                )
                 found.append(tx.cancel_requests(batch))
                 found.append(tx.pending(batch, listed=is_listed))
                 found.append([tx.followers(batch, n) for n in range(13)])
@@ -298,4 +301,4 @@ def _columns(row: Any, without: str) -> dict[str, Any]:
 
 
 TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=40, stateful_step_count=30)
+TestStoresAgree.settings = settings(print_blob=False, max_examples=8, stateful_step_count=25)

@@ -79,7 +79,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("replicates 0", lambda: grid(area, width=[1], replicates=0), BadSpec, "replicates is 0"),
     ("replicates text", lambda: grid(area, width=[1], replicates="3"), BadSpec, "replicates is"),  # type: ignore[arg-type]
     ("replicates bool", lambda: grid(area, width=[1], replicates=True), BadSpec, "replicates is"),
-    ("both", lambda: grid(area, params={"width": 1}, width=[1]), BadSpec, "both fixed and varied"),
+    ("both", lambda: grid(area, params={"width": 1}, width=[1]), BadSpec, "is set twice"),
     ("unknown", lambda: grid(strict, width=[1], depth=[1]), BadSpec, "no parameter 'depth'"),
     ("missing", lambda: grid(strict, height=[1]), BadSpec, "needs the parameter 'width'"),
     ("no function", lambda: grid(3, width=[1]), BadTarget, "can't be called"),  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         "variant and fixed",
         lambda: batch(area, [{"width": 1}], params={"width": 2}),
         BadSpec,
-        "'width' is both fixed and varied",
+        "'width' is set twice",
     ),
     (
         "variant and case",

@@ -337,7 +337,9 @@ class Exploding:
 @example(b"\xc7\x01\x03\x01")
 @example(msgspec.msgpack.encode(msgspec.msgpack.Ext(4, msgspec.msgpack.encode(["?!", [], b""]))))
 @example(msgspec.msgpack.encode(msgspec.msgpack.Ext(5, msgspec.msgpack.encode([1, b""]))))
-@example(msgspec.msgpack.encode(msgspec.msgpack.Ext(6, msgspec.msgpack.encode(["shapes:Pair", {}]))))
+@example(
+    msgspec.msgpack.encode(msgspec.msgpack.Ext(6, msgspec.msgpack.encode(["shapes:Pair", {}])))
+)
 @example(msgspec.msgpack.encode(msgspec.msgpack.Ext(7, msgspec.msgpack.encode(["a"]))))
 @settings(max_examples=300)
 def test_bytes_that_are_no_value_raise_value_error_and_nothing_else(data: bytes) -> None:

