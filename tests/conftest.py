@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 HELPERS = str(Path(__file__).parent / "helpers")
 if HELPERS not in sys.path:
@@ -22,8 +22,14 @@ from runyard import Yard  # noqa: E402
 from runyard.backends import NAMES  # noqa: E402
 from runyard.backends.processes import close_crews  # noqa: E402
 
+# Explaining a failure traces every line, which takes longer than finding it.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+QUIET = [HealthCheck.too_slow]
 settings.register_profile(
-    "runyard", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "runyard", deadline=None, derandomize=True, suppress_health_check=QUIET, phases=PHASES
+)
+settings.register_profile(
+    "search", deadline=None, max_examples=2000, suppress_health_check=QUIET, phases=PHASES
 )
 settings.load_profile("runyard")
 

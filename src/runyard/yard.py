@@ -117,6 +117,7 @@ class Yard:
         recorded = self.recorded(name)
         wanted = [Status(status).code]
         with self.store.transaction() as tx:
+            self._refuse_running(tx, recorded)
             rows = tx.outcomes(recorded.id, statuses=wanted)
             tasks = [row.task for row in rows]
             if recorded.listed:
@@ -127,6 +128,8 @@ class Yard:
                 ]
             if tasks:
                 tx.requeue(recorded.id, tasks, listed=recorded.listed)
+            for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
+                tx.clear_cancel(recorded.id, task)
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
@@ -162,8 +165,7 @@ class Yard:
         """Forget a batch: its record, its files, everything."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            if any(e.batch == recorded.id and self.store.alive(e.id) for e in tx.engines()):
-                raise UsageError(f"{name} is running", hint=f"stop it first: runyard stop {name}")
+            self._refuse_running(tx, recorded)
             tx.delete_batch(recorded.id)
         remove_tree(self.batch_folder(name))
 
@@ -238,11 +240,11 @@ class Yard:
         notices: list[str],
     ) -> Result:
         with contextlib.ExitStack() as stack:
+            stack.callback(backend.close)
             if on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, on_event))
             stack.enter_context(show(self.bus, progress, recorded.name, notices))
             if not recorded.row.pending:
-                backend.close()
                 return Result(self.store, recorded.name, codec=codec, end=End.FINISHED.value)
             engine = Engine(self.store, recorded, backend, self.folder, self.bus.publish, functions)
             end = engine.run()
@@ -276,6 +278,12 @@ class Yard:
             return 1
         rows = [cancelled_row(recorded.id, task)]
         return int(tx.record(recorded.id, rows, listed=recorded.listed))
+
+    def _refuse_running(self, tx: Any, recorded: Recorded) -> None:
+        if any(e.batch == recorded.id and self.store.alive(e.id) for e in tx.engines()):
+            raise UsageError(
+                f"{recorded.name} is running", hint=f"stop it first: runyard stop {recorded.name}"
+            )
 
     @staticmethod
     def _row(row: BatchRow | None, name: str) -> BatchRow:
@@ -325,7 +333,11 @@ def map(  # noqa: A001
             hint=f"the others are recorded: runyard results {result.name} --status failed",
             result=result,
         )
-    return list(result.values())
+    plan = result.recorded.plan
+    order = plan.in_order() if plan is not None else range(0)
+    if isinstance(order, range):
+        return list(result.values())
+    return [result.outcome(task).value for task in order]
 
 
 def _first_parameter(fn: Callable[..., Any]) -> str:

@@ -25,9 +25,9 @@ def described(tx: Transaction, name: str = "b", total: int = 10, **columns: Any)
     return tx.create_batch(**{**_columns(name), "plan": b"plan", "total": total, **columns})
 
 
-def listed(tx: Transaction, name: str = "b") -> BatchRow:
+def listed(tx: Transaction, name: str = "b", **columns: Any) -> BatchRow:
     """A batch whose tasks are added one by one."""
-    return tx.create_batch(**{**_columns(name), "plan": None, "total": 0})
+    return tx.create_batch(**{**_columns(name), "plan": None, "total": 0, **columns})
 
 
 def _columns(name: str) -> dict[str, Any]:

@@ -41,6 +41,10 @@ _LIBRARIES = tuple(
 )
 
 
+class StopNow(KeyboardInterrupt):
+    """Raised by the engine's own signal handler: leave the task at once, record nothing."""
+
+
 class Call(NamedTuple):
     """A function, and how it wants to be called."""
 
@@ -156,7 +160,7 @@ class Runner:
                 value = self._own_loop().run(value)
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
-        except KeyboardInterrupt:
+        except StopNow:
             self._end(work, ok=False)
             raise
         except BaseException as error:

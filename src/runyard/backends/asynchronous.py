@@ -83,6 +83,7 @@ class AsyncBackend(Backend):
                 lane.abandon()
         self._call(self._loop.stop)
         self._thread.join()
+        self._lanes = []
         self._stack.close()
 
     def _deliver(self) -> None:

@@ -76,7 +76,7 @@ class Backend(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """The batch is over; whatever still runs is ended."""
+        """The batch is over; whatever still runs is ended. Does nothing the second time."""
 
     def takes(self, lane: int) -> bool:  # noqa: ARG002
         """Whether the lane may be sent something now."""

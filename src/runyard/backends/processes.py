@@ -24,7 +24,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import ClassVar
 
 from runyard import clock
 from runyard.attempt.output import salvage
@@ -103,6 +102,7 @@ class Crew:
         theirs.close()
         self.selector.register(self.control, selectors.EVENT_READ, None)
         self.selector.register(self._wake_out, selectors.EVENT_READ, None)
+        _all.append(self)
         for lane in self.lanes:
             self.fork(lane)
 
@@ -187,6 +187,8 @@ class Crew:
 
     def release(self, *, abandon: bool = False) -> None:
         """Close every descriptor, after which the warden ends everything; wait for that."""
+        if self in _all:
+            _all.remove(self)
         for lane in self.lanes:
             if lane.channel is not None:
                 lane.channel.close()
@@ -214,7 +216,6 @@ class ProcessesBackend(Backend):
         descriptor_capture=True,
         survives_crash=True,
     )
-    recycle: ClassVar[int | None] = None
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)
@@ -223,7 +224,7 @@ class ProcessesBackend(Backend):
         self._frame = b""
         self._ready: list[Report | Loss] = []
         self._stillborn = 0
-        self._base = 0
+        self._closed = False
 
     def open(self, job: Job, slots: Slots) -> None:
         if any(self._crew.code.get(k, v) != v for k, v in job.code.items()):
@@ -287,13 +288,15 @@ class ProcessesBackend(Backend):
         self._crew.wake()
 
     def close(self) -> None:
-        busy = any(lane.sent or lane.ending for lane in self._crew.lanes)
-        if busy or self._job is None:
+        if self._closed:
+            return
+        self._closed = True
+        if any(lane.sent or lane.ending for lane in self._crew.lanes):
             self._crew.release()
         else:
             for lane in self._crew.lanes:
                 self._crew.write(lane, REST)
-            _keep_crew(self._crew)
+            _idle.append(self._crew)
         if self._job is not None:
             for lane in self._crew.lanes:
                 salvage(self._spool(lane.number), None)
@@ -420,13 +423,7 @@ def _take_crew(lanes: int) -> Crew:
             return crew
     while _idle:
         _idle.pop().release()
-    crew = Crew(lanes)
-    _all.append(crew)
-    return crew
-
-
-def _keep_crew(crew: Crew) -> None:
-    _idle.append(crew)
+    return Crew(lanes)
 
 
 def close_crews() -> None:

@@ -71,6 +71,7 @@ class SerialBackend(Backend):
         self._current = None
         if self._runner is not None:
             self._runner.rest()
+            self._runner = None
         self._stack.close()
 
     def _next_chunk(self) -> bool:

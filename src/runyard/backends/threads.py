@@ -64,6 +64,7 @@ class ThreadsBackend(Backend):
         for lane in self._lanes:
             if not lane.abandoned:
                 lane.thread.join()
+        self._lanes = []
         self._stack.close()
 
 

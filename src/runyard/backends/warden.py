@@ -52,6 +52,9 @@ def main(descriptor: int) -> None:
     finally:
         # Only the warden itself comes here: a worker ends inside `_become_worker`.
         tree.kill_below(os.getpid())
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, 0)[0]:
+                pass
         os._exit(0)
 
 

@@ -110,26 +110,30 @@ def main(args: list[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = cli.main(words, prog_name="runyard", standalone_mode=False, obj=session)
-        session.flush()
+        return _call(session, words)
     except BrokenPipeError:
         return _broken_pipe(session)
+    finally:
+        session.close()
+
+
+def _call(session: Session, words: list[str]) -> int:
+    # Not click's own `main`, which has an end of its own for some errors.
+    try:
+        with cli.make_context("runyard", list(words), obj=session) as context:
+            code = cli.invoke(context)
+        session.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except (KeyboardInterrupt, click.Abort):
         return 128 + signal.SIGINT
-    except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):
-            return _broken_pipe(session)
-        return error.code if isinstance(error.code, int) else 1
-    except Exception as error:
-        return _failed(session, error)
-    return code if isinstance(code, int) else 0
-
-
-def _failed(session: Session, error: Exception) -> int:
-    try:
-        return _explain(session, error)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
     except BrokenPipeError:
-        return _broken_pipe(session)
+        raise
+    except Exception as error:
+        return _explain(session, error)
 
 
 def _explain(session: Session, error: Exception) -> int:

@@ -81,7 +81,7 @@ def _stream(
     found = False
     for outcome in result.outcomes(status, offset=offset, limit=limit):
         found = True
-        session.document(outcome_document(outcome))
+        session.document(outcome_document(outcome), at_once=False)
     if not found:
         raise _nothing(result, status, offset)
 

@@ -46,11 +46,12 @@ class Session:
             os.dup2(2, 1)
             self._documents = open(kept, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
-    def document(self, data: dict[str, Any]) -> None:
+    def document(self, data: dict[str, Any], *, at_once: bool = True) -> None:
         """One JSON document on a line of its own; nothing without --json."""
         if self._documents is not None:
             self._documents.write(json.dumps(data) + "\n")
-            self._documents.flush()
+            if at_once:
+                self._documents.flush()
 
     def say(self, text: str = "") -> None:
         """Text for people; nothing with --json."""
@@ -63,8 +64,14 @@ class Session:
 
     def flush(self) -> None:
         """Bring errors of stdout to light while they can still be told."""
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        for stream in (sys.stdout, self._documents):
+            if stream is not None:
+                stream.flush()
+
+    def close(self) -> None:
+        """The last word has been said."""
+        if self._documents is not None:
+            self._documents.close()
 
     def abandon(self) -> None:
         """Nobody reads stdout any more: what is left for it goes nowhere."""

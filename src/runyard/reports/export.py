@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import json
@@ -62,7 +63,8 @@ def export(result: Result, format_: str, path: Path, status: Status | str | None
             raise StoreFull(f"no room left on the disk for {path}") from error
         raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not there, as a rule
+            partial.unlink()
     return count
 
 

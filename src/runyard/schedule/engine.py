@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from runyard import clock
+from runyard.attempt.runner import StopNow
 from runyard.attempt.slots import IDLE, Slots
 from runyard.attempt.wire import Job
 from runyard.backends import backend_class
@@ -84,14 +85,13 @@ class Engine:
                 stack.callback(slots.close, remove=True)
                 stack.callback(self._sign_off, number, loop, clock.monotonic() - begin)
                 stack.callback(self._close_recorder, recorder, end, begin)
-                stack.callback(backend.close)
+                stack.callback(backend.close)  # first: nothing more comes in
 
     def _sign_on(self) -> int:
         backend = self._backend
         with self._store.transaction() as tx:
             number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
-        self._store.hold_life(number)
-        with self._store.transaction() as tx:
+            self._store.hold_life(number)  # before others can see it and take it for dead
             sweep_dead_engines(tx, self._store, self._folder)
             tx.update_engine(number, batch=self._recorded.id)
             found = tx.batch_by_id(self._recorded.id)
@@ -222,7 +222,7 @@ class Engine:
 
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             if self.signal is not None:
-                raise KeyboardInterrupt
+                raise StopNow
             self.signal = number
             loop.stop(End.INTERRUPTED)
             tasks = "1 running task" if loop.running == 1 else f"{loop.running} running tasks"

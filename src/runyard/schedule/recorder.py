@@ -156,8 +156,8 @@ class Recorder:
                 if self._gave_up(error):
                     return
                 continue
-            except StoreError as error:
-                self.error = error
+            except Exception as error:
+                self.error = error if isinstance(error, StoreError) else _broken(error)
                 self._wake()
                 return
             if closing:
@@ -287,7 +287,11 @@ class Recorder:
         tx.update_engine(self._engine, running=self.running, rate=self.rate)
         batch = tx.batch_by_id(self._batch)
         stop = any(row.stop for row in tx.engines() if row.id == self._engine)
-        return Wishes(batch.control if batch else None, stop, tx.cancel_requests(self._batch))
+        cancel = tx.cancel_requests(self._batch)
+        for task in cancel:
+            if tx.outcome(self._batch, task) is not None:
+                tx.clear_cancel(self._batch, task)
+        return Wishes(batch.control if batch else None, stop, cancel)
 
     def _append_per_task(self, events: list[Event]) -> None:
         if self._task_audit is None:
@@ -300,6 +304,15 @@ class Recorder:
                     if task not in logs:
                         logs[task] = stack.enter_context(self._task_audit(task))
                     logs[task].append([to_record(event)])
+
+
+def _broken(error: Exception) -> StoreError:
+    failure = StoreError(
+        f"recording failed: {type(error).__name__}: {error}",
+        hint="what was recorded stays; say `runyard resume` to go on",
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def cancelled_row(

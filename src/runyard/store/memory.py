@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from runyard import clock
-from runyard.errors import NotFound
+from runyard.errors import NotFound, StoreError
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import Status
 from runyard.store.base import Store
@@ -31,6 +31,7 @@ from runyard.store.rows import (
     Timings,
     gaps,
     runs,
+    unclaimed,
 )
 
 _replace = msgspec.structs.replace
@@ -141,6 +142,8 @@ class MemoryTransaction:
             "frontier": 0, "completed": 0, "failed": 0, "cancelled": 0, "started": None,
             "finished": None, "seconds": 0.0, "control": None, "created": clock.now(),
         }  # fmt: skip
+        if self.batch(columns["name"]) is not None:
+            raise StoreError(f"there is a batch {columns['name']!r} already")
         row = BatchRow(**{**fresh, **columns, "id": self._t.number()})
         self._t.batches[row.id] = row
         return row
@@ -255,11 +258,9 @@ class MemoryTransaction:
 
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
         known, found = self._t.outcomes.get(batch, {}), self._t.batches[batch]
-        for number in sorted(tasks):
-            row = known.pop(number, None)
-            if row is None:
-                continue
-            name = Status.of(row.status).value
+        numbers = sorted(number for number in tasks if number in known)
+        for number in numbers:
+            name = Status.of(known.pop(number).status).value
             found = _replace(found, **{name: getattr(found, name) - 1})
             for key in [k for k in self._t.attempts if k[:2] == (batch, number)]:
                 del self._t.attempts[key]
@@ -269,7 +270,7 @@ class MemoryTransaction:
                 queued = QueueRow(batch, number, priority, waits, None, None)
                 self._t.queue[batch, number] = queued
         if not listed:
-            for low, high in runs(sorted(n for n in tasks if n < found.frontier)):
+            for low, high in runs(unclaimed(numbers, found.frontier, self.claims(batch))):
                 row_id = self._t.number()
                 self._t.claims[row_id] = ClaimRow(row_id, batch, low, high, None, "")
         self._t.batches[batch] = _replace(found, finished=None, control=None)
@@ -278,8 +279,8 @@ class MemoryTransaction:
         if listed:
             return runs(sorted(row.task for row in self.queue(batch)))
         found = self._t.batches[batch]
-        left = [part for row in self.claims(batch) for part in self._left_in(row)]
-        return left + ([(found.frontier, found.total)] if found.frontier < found.total else [])
+        rest = ClaimRow(0, batch, found.frontier, found.total, None, "")
+        return [part for row in (*self.claims(batch), rest) for part in self._left_in(row)]
 
     def request_cancel(self, batch: int, task: int) -> None:
         self._t.cancels.add((batch, task))

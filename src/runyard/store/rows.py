@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import msgspec
@@ -125,6 +126,18 @@ def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
         start = number + 1
     if start < high:
         found.append((start, high))
+    return found
+
+
+def unclaimed(numbers: list[int], frontier: int, claims: list[ClaimRow]) -> list[int]:
+    """Those of the sorted numbers that lie below the frontier and in no claim."""
+    spans = sorted((claim.low, claim.high) for claim in claims)
+    starts = [low for low, _ in spans]
+    found = []
+    for number in numbers:
+        at = bisect_right(starts, number) - 1
+        if number < frontier and (at < 0 or number >= spans[at][1]):
+            found.append(number)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -24,13 +25,21 @@ metadata = MetaData()
 _number = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def _table(name: str, *columns: Column[object] | Index, keyed_by: int = 1) -> Table:
-    """A table whose every row ends in a checksum; with several key columns it is stored by key."""
-    own = keyed_by > 1
+def _table(name: str, *columns: Column[Any] | Index) -> Table:
+    """A table whose every row ends in a checksum.
+
+    With one key column the database gives out its numbers, none of them twice; with several, rows
+    are stored in the order of their key.
+    """
+    numbered = sum(isinstance(c, Column) and c.primary_key for c in columns) == 1
     return Table(
-        name, metadata, *columns, Column("checksum", BigInteger, nullable=False),
-        sqlite_with_rowid=not own,
-    )  # fmt: skip
+        name,
+        metadata,
+        *columns,
+        Column("checksum", BigInteger, nullable=False),
+        sqlite_autoincrement=numbered,
+        sqlite_with_rowid=numbered,
+    )
 
 
 meta = Table("meta", metadata, Column("key", Text, primary_key=True), Column("value", Text))
@@ -66,7 +75,6 @@ tasks = _table(
     Column("priority", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("created", Float, nullable=False),
-    keyed_by=2,
 )
 
 queue = _table(
@@ -77,7 +85,6 @@ queue = _table(
     Column("waiting", Integer, nullable=False),
     Column("engine", BigInteger),
     Column("token", Text),
-    keyed_by=2,
 )
 Index(
     "queue_next",
@@ -92,7 +99,6 @@ edges = _table(
     Column("batch", BigInteger, primary_key=True),
     Column("before", BigInteger, primary_key=True),
     Column("task", BigInteger, primary_key=True),
-    keyed_by=3,
 )
 
 claims = _table(
@@ -116,7 +122,6 @@ outcomes = _table(
     Column("started", Float, nullable=False),
     Column("seconds", Float, nullable=False),
     Column("worker", BigInteger, nullable=False),
-    keyed_by=2,
 )
 
 attempts = _table(
@@ -128,14 +133,12 @@ attempts = _table(
     Column("error", LargeBinary, nullable=False),
     Column("started", Float, nullable=False),
     Column("seconds", Float, nullable=False),
-    keyed_by=3,
 )
 
 cancels = _table(
     "cancels",
     Column("batch", BigInteger, primary_key=True),
     Column("task", BigInteger, primary_key=True),
-    keyed_by=2,
 )
 
 engines = _table(

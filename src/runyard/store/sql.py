@@ -29,7 +29,7 @@ from runyard import clock, faults
 from runyard.errors import NotFound
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import OutcomeRow, Rows, damaged
-from runyard.spec.status import CANCELLED, COMPLETED, FAILED, Status
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED, FINAL_STATES, Status
 from runyard.store import schema
 from runyard.store.rows import (
     AttemptRow,
@@ -42,6 +42,7 @@ from runyard.store.rows import (
     Timings,
     gaps,
     runs,
+    unclaimed,
 )
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -301,32 +302,28 @@ class SqlTransaction(SqlSnapshot):
         self._insert_many(schema.attempts, (msgspec.structs.astuple(a) for a in attempts))
 
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
-        numbers = sorted(tasks)
-        found = self.batch_by_id(batch)
-        assert found is not None
-        lost = dict.fromkeys(("completed", "failed", "cancelled"), 0)
-        names = {COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
-        table, attempts = schema.outcomes, schema.attempts
-        for number in numbers:
-            where = table.c.batch == batch, table.c.task == number
-            status = self._connection.scalar(select(table.c.status).where(*where))
-            if status is None:
-                continue
-            lost[names[status]] += 1
-            self._drop(table, batch, number)
-            self._connection.execute(
-                delete(attempts).where(attempts.c.batch == batch, attempts.c.task == number)
-            )
+        record = self.batch_by_id(batch)
+        assert record is not None
+        lost = {status.value: 0 for status in FINAL_STATES}
+        numbers = []
+        for number in sorted(tasks):
+            row = self.outcome(batch, number)
+            if row is not None:
+                numbers.append(number)
+                lost[Status.of(row.status).value] += 1
+                self._drop(schema.outcomes, batch, number)
+                where = schema.attempts.c.batch == batch, schema.attempts.c.task == number
+                self._connection.execute(delete(schema.attempts).where(*where))
         if listed:
-            rows = [row for n in numbers if (row := self.task(batch, n)) is not None]
+            rows = [found for n in numbers if (found := self.task(batch, n)) is not None]
             self._insert_many(
                 schema.queue,
                 ((batch, r.task, r.priority, self._waits(r), None, None) for r in rows),
             )
         else:
-            for low, high in runs([n for n in numbers if n < found.frontier]):
+            for low, high in runs(unclaimed(numbers, record.frontier, self.claims(batch))):
                 self._insert_claim(batch, low, high, None, "")
-        kept = {name: getattr(found, name) - count for name, count in lost.items()}
+        kept = {name: getattr(record, name) - count for name, count in lost.items()}
         self.update_batch(batch, **kept, finished=None, control=None)
 
     def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
@@ -334,8 +331,11 @@ class SqlTransaction(SqlSnapshot):
             return runs(sorted(row.task for row in self.queue(batch)))
         found = self.batch_by_id(batch)
         assert found is not None
-        left = [r for c in self.claims(batch) for r in gaps(c.low, c.high, self._done_in(batch, c))]
-        return left + ([(found.frontier, found.total)] if found.frontier < found.total else [])
+        spans = [(claim.low, claim.high) for claim in self.claims(batch)]
+        spans += [(found.frontier, found.total)]
+        return [
+            gap for low, high in spans for gap in gaps(low, high, self._done_in(batch, low, high))
+        ]
 
     def request_cancel(self, batch: int, task: int) -> None:
         self.clear_cancel(batch, task)
@@ -366,7 +366,11 @@ class SqlTransaction(SqlSnapshot):
             mine = msgspec.structs.replace(row, engine=engine, token=token)
             self._put(schema.claims, mine)
             return Claim(
-                row.id, batch, token, gaps(row.low, row.high, self._done_in(batch, row)), {}
+                row.id,
+                batch,
+                token,
+                gaps(row.low, row.high, self._done_in(batch, row.low, row.high)),
+                {},
             )
         found = self.batch_by_id(batch)
         if found is None or found.frontier >= found.total:
@@ -374,7 +378,13 @@ class SqlTransaction(SqlSnapshot):
         high = min(found.frontier + want, found.total)
         row = self._insert_claim(batch, found.frontier, high, engine, token)
         self.update_batch(batch, frontier=high)
-        return Claim(row.id, batch, token, gaps(row.low, row.high, self._done_in(batch, row)), {})
+        return Claim(
+            row.id,
+            batch,
+            token,
+            gaps(row.low, row.high, self._done_in(batch, row.low, row.high)),
+            {},
+        )
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         table = schema.queue
@@ -416,11 +426,11 @@ class SqlTransaction(SqlSnapshot):
         columns = {"batch": batch, "low": low, "high": high, "engine": engine, "token": token}
         return self._insert(ClaimRow, schema.claims, columns)
 
-    def _done_in(self, batch: int, claim: ClaimRow) -> list[int]:
+    def _done_in(self, batch: int, low: int, high: int) -> list[int]:
         table = schema.outcomes
         query = (
             select(table.c.task)
-            .where(table.c.batch == batch, table.c.task >= claim.low, table.c.task < claim.high)
+            .where(table.c.batch == batch, table.c.task >= low, table.c.task < high)
             .order_by(table.c.task)
         )
         return list(self._connection.scalars(query))

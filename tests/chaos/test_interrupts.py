@@ -1,0 +1,131 @@
+"""Ctrl-C once, twice and SIGTERM, in a real terminal, through a script and the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from chaos_run import PROMPTLY, Scene, assert_sound, finish, photograph, unbroken
+from chaos_terminal import CTRL_C, Terminal, terminal
+from polling import eventually
+
+BACKENDS = ["processes", "threads", "serial", "async"]
+
+
+def by_script(scene: Scene) -> list[str]:
+    """A script that calls `run` and knows nothing of signals."""
+    script = scene.folder / "script.py"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(
+        "import runyard as ry\n"
+        f"batch = ry.grid('chaos_tasks:{scene.function}', x=range({scene.tasks}), "
+        f"seed={scene.seed}, name={scene.name!r})\n"
+        f"print(ry.run(batch, yard={str(scene.yard)!r}, backend={scene.backend!r}, "
+        f"workers={scene.workers}).summary())\n"
+    )
+    return [sys.executable, str(script)]
+
+
+def by_command_line(scene: Scene) -> list[str]:
+    """The same through `runyard run`."""
+    return [
+        sys.executable, "-m", "runyard", "run", f"chaos_tasks:{scene.function}",
+        "--grid", f"x=0..{scene.tasks - 1}", "--seed", str(scene.seed), "--name", scene.name,
+        "--yard", str(scene.yard), "--backend", scene.backend, "--workers", str(scene.workers),
+    ]  # fmt: skip
+
+
+WAYS = [by_script, by_command_line]
+Way = Callable[[Scene], list[str]]
+
+
+def goes_on(scene: Scene) -> None:
+    """The batch resumes to the digest that it would have had."""
+    assert finish(scene.slower(0.0))["digest"] == unbroken(scene)
+    assert_sound(scene)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
+    tmp_path: Path, way: Way, backend: str
+) -> None:
+    scene = Scene(tmp_path, tasks=400, pace=0.05, backend=backend)
+    with terminal(scene, way(scene)) as shown:
+        assert eventually(lambda: scene.started() >= 20), shown.end
+        shown.press(CTRL_C)
+        assert shown.wait() == 130, shown.end
+        shown.assert_gone()
+        shown.assert_intact()
+        kept = photograph(scene.yard)
+        assert 20 <= len(kept.outcomes) < scene.tasks
+        assert set(scene.executions()) == kept.tasks, "something that ran was not kept"
+        assert kept.engines == []
+        if way is by_command_line:
+            assert "resume" in shown.text
+    kept.assert_within(photograph(scene.yard))
+    goes_on(scene)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> None:
+    scene = Scene(tmp_path, tasks=60, backend=backend)
+    part = _part(scene)
+    slow = scene.slower(600.0)
+    with terminal(slow, way(slow)) as shown:
+        assert eventually(lambda: scene.started() > part), shown.end
+        shown.press(CTRL_C)
+        assert eventually(lambda: "Ctrl-C again" in shown.text), shown.end
+        assert shown.process.poll() is None
+        begin = time.monotonic()
+        shown.press(CTRL_C)
+        assert shown.wait() == 130, shown.end
+        assert time.monotonic() - begin < PROMPTLY
+        shown.assert_gone()
+        shown.assert_intact()
+    goes_on(scene)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sigterm_finishes_what_runs_and_keeps_it(tmp_path: Path, way: Way) -> None:
+    scene = Scene(tmp_path, tasks=400, pace=0.05)
+    with terminal(scene, way(scene)) as shown:
+        assert eventually(lambda: scene.started() >= 20), shown.end
+        os.kill(shown.pid, signal.SIGTERM)
+        assert shown.wait() == 143, shown.end
+        shown.assert_gone()
+        shown.assert_intact()
+        assert set(scene.executions()) == photograph(scene.yard).tasks
+    goes_on(scene)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_before_anything_runs_leaves_nothing(tmp_path: Path, way: Way) -> None:
+    scene = Scene(tmp_path, tasks=60)
+    with terminal(scene, way(scene)) as shown:
+        assert eventually(lambda: (scene.yard / "yard.db").exists()), shown.end
+        shown.press(CTRL_C)
+        assert shown.wait() in (0, 130), shown.end
+        shown.assert_gone()
+        shown.assert_intact()
+    goes_on(scene)
+
+
+def _part(scene: Scene) -> int:
+    """Let some of the batch be done, so that there is something to keep."""
+    quick = scene.slower(0.02)
+    with terminal(quick, by_script(quick)) as shown:
+        _until_recorded(quick, shown)
+        shown.press(CTRL_C)
+        assert shown.wait() == 130, shown.end
+    return scene.started()
+
+
+def _until_recorded(scene: Scene, shown: Terminal) -> None:
+    assert eventually(lambda: scene.started() >= 5), shown.end

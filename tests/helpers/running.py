@@ -1,0 +1,59 @@
+"""Running batches in tests: a place to run, somebody who interferes meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import runyard as ry
+from runyard.backends import backend_class
+from runyard.backends.base import Capabilities
+
+
+class Place(NamedTuple):
+    """A backend with so many workers."""
+
+    backend: str
+    workers: int
+
+    @property
+    def can(self) -> Capabilities:
+        return backend_class(self.backend).capabilities
+
+    def run(self, yard: ry.Yard, batch: ry.Batch, **options: Any) -> ry.Result:
+        return yard.run(batch, backend=self.backend, workers=self.workers, **options)
+
+    def resume(self, yard: ry.Yard, name: str) -> ry.Result:
+        return yard.resume(name, backend=self.backend, workers=self.workers)
+
+    def __str__(self) -> str:
+        return f"{self.backend}-{self.workers}"
+
+
+PLACES = [
+    Place("serial", 1),
+    *(Place(backend, workers) for backend in ("async", "threads", "processes") for workers in (1, 2, 5)),
+]
+
+
+@contextmanager
+def meanwhile(interfere: Callable[[], object]) -> Iterator[None]:
+    """Do something in another thread while the body runs; its errors come out here."""
+    errors: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            interfere()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=act, name="meanwhile")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,30 @@
+"""Each backend with one, two and five workers, and a folder through which tests hold tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
+
+from running import PLACES, Place  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=PLACES, ids=str)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Every backend in turn, with one, two and five workers."""
+    found: Place = request.param
+    return found
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[str]:
+    """A folder that tasks and their test talk through; at the end every task is released."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    yield str(folder)
+    for word in ("release", "heard"):
+        (folder / word).touch()

@@ -1,0 +1,98 @@
+"""Ctrl-C and its relatives: what is finished stays, and `resume` goes on from there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import psutil
+import pytest
+from cli_project import Project, until
+
+GATED = ("jobs:gated", "--grid", "x=0..9", "--workers", "2", "--seed", "1")
+
+
+def start(project: Project, *more: str) -> subprocess.Popen[str]:
+    process = project.start("run", *GATED, "--name", "g", "--json", *more)
+    until(lambda: project.marks() >= 2)
+    return process
+
+
+def children(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+def test_one_signal_finishes_what_runs_and_resume_comes_to_the_same_end(
+    project: Project, number: signal.Signals, code: int
+) -> None:
+    process = start(project)
+    workers = children(process.pid)
+    process.send_signal(number)
+    until(lambda: project.said("finishing 2 running tasks; Ctrl-C again to stop at once"))
+    project.open_gate()
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert project.said("2 recorded; runyard resume g goes on")
+    assert '"completed": 2' in out
+    until(lambda: not any(worker.is_running() for worker in workers))
+    resumed = project("resume", "g", "--json")
+    assert resumed.code == 0, resumed.err
+    unbroken = project("run", *GATED, "--name", "unbroken", "--json")
+    assert resumed.last["digest"] == unbroken.last["digest"]
+    assert resumed.last["completed"] == 10
+
+
+def test_a_second_signal_ends_at_once(project: Project) -> None:
+    process = start(project)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    until(lambda: project.said("finishing"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert project.said("0 recorded; runyard resume g goes on")
+    assert not project.said("Traceback")
+    until(lambda: not any(worker.is_running() for worker in workers))
+    project.open_gate()
+    assert project("resume", "g", "--json").last["completed"] == 10
+
+
+def test_after_kill_9_the_same_command_goes_on(project: Project) -> None:
+    process = start(project)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    assert project("status", "g", "--json").last["state"] == "unfinished"
+    project.open_gate()
+    answer = project("run", *GATED, "--name", "g", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.last["completed"] == 10
+
+
+def test_stop_from_elsewhere_ends_the_run_with_0_and_a_notice(project: Project) -> None:
+    process = start(project)
+    assert project("stop", "g", "--json").last == {"asked": 1}
+    project.open_gate()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert project.said("stopped on request, unfinished")
+    assert project.said("runyard resume g goes on")
+
+
+def test_cancel_ends_running_tasks_too(project: Project) -> None:
+    process = start(project)
+    assert project("cancel", "g/9", "--json").last == {"cancelled": 1}
+    until(lambda: project("status", "g", "--json").last["cancelled"] == 1)
+    assert project("clear", "g", "--yes").code == 2
+    assert project("cancel", "g", "--json").code == 0
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert '"cancelled": 10' in out
+    assert project("cancel", "g").code == 5
+    project.open_gate()
+    again = project("retry", "g", "--status", "cancelled", "--json")
+    assert again.code == 0, again.err
+    assert again.last["completed"] == 10
