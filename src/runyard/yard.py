@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,7 @@ class Yard:
         self.bus = EventBus()
         self._durable = durable
         self._store: Store | None = None
+        self._opening = threading.Lock()
         self._temporary: Path | None = None
         if self.location == "memory:":
             self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
@@ -60,9 +62,10 @@ class Yard:
     @property
     def store(self) -> Store:
         """The durable record, opened on first use."""
-        if self._store is None:
-            self._store = open_store(self.location, durable=self._durable)
-        return self._store
+        with self._opening:
+            if self._store is None:
+                self._store = open_store(self.location, durable=self._durable)
+            return self._store
 
     def submit(self, batch: Batch, *, fresh: bool = False) -> str:
         """Put a batch on record without running it; its name."""

@@ -89,7 +89,7 @@ def kill_at_random(scene: Scene, kills: int, dice: random.Random, span: int) -> 
 
 @pytest.mark.parametrize(("kills", "tasks"), [small(6, 1500), full(100, 10_000)])
 def test_an_engine_killed_at_random_moments_loses_and_doubles_nothing(
-    tmp_path: Path, record_property: Note, kills: int, tasks: int
+    tmp_path: Path, measured: Note, kills: int, tasks: int
 ) -> None:
     dice = random.Random(kills)
     done, most, slowest, batch = 0, 0, 0.0, 0
@@ -99,9 +99,9 @@ def test_an_engine_killed_at_random_moments_loses_and_doubles_nothing(
         story = kill_at_random(scene, kills - done, dice, span=min(1000, tasks // 6))
         done += len(story.photographs)
         most, slowest = max(most, story.most_in_flight), max(slowest, story.slowest)
-    record_property("kills", done)
-    record_property("most tasks in flight at a kill", most)
-    record_property("slowest end of the last worker (s)", round(slowest, 3))
+    measured("kills", done)
+    measured("most tasks in flight at a kill", most)
+    measured("slowest end of the last worker (s)", round(slowest, 3))
 
 
 REACHED = {"claim": (1, 2, 3), "result": (1, 4, 40), "commit": (1, 5, 9), "committed": (1, 5, 9),

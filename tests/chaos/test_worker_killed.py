@@ -32,7 +32,7 @@ Note = Callable[[str, object], None]
 
 @pytest.mark.parametrize(("kills", "tasks"), [small(5, 1600), full(50, 12_000)])
 def test_a_killed_worker_is_replaced_and_no_task_fails(
-    tmp_path: Path, record_property: Note, kills: int, tasks: int
+    tmp_path: Path, measured: Note, kills: int, tasks: int
 ) -> None:
     scene = Scene(tmp_path, function="steady", tasks=tasks, pace=0.003, workers=4)
     dice = random.Random(kills)
@@ -56,9 +56,9 @@ def test_a_killed_worker_is_replaced_and_no_task_fails(
     assert told["digest"] == unbroken(scene)
     assert set(scene.executions()) == set(range(tasks))
     assert len(photograph(scene.yard).attempts) <= kills, "a neighbour was charged"
-    record_property("kills", kills)
-    record_property("slowest replacement (s)", round(slowest, 3))
-    record_property("ran twice", sum(doubles(scene.executions()).values()))
+    measured("kills", kills)
+    measured("slowest replacement (s)", round(slowest, 3))
+    measured("ran twice", sum(doubles(scene.executions()).values()))
     assert_sound(scene)
 
 

@@ -71,7 +71,9 @@ def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise BadTarget(f"there is no file {path}", hint="write path/file.py:function")
     path = path.resolve()
-    name = f"runyard_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    # The content is part of the name, so that a changed file is a new module.
+    version = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:8]
+    name = f"runyard_file_{path.stem}_{version}"
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:

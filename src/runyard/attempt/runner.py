@@ -7,11 +7,13 @@ checksum), so that the engine handles whole lists of rows without looking into t
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import os
 import sysconfig
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from time import time as now
@@ -144,6 +146,7 @@ class Runner:
         self._none = encode_as(job.codec, None)
         # Whether there is anything to do before a task but to note it.
         self._prepared = job.chdir or type(self._output).begin is not Output.begin
+        self.leaving = False  # the lane is given up: what its task raises now is no outcome
         self.ended = 0.0  # when the last attempt did
 
     def run(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
@@ -157,7 +160,7 @@ class Runner:
             else:
                 value = call.function(**work.params)
             if call.is_coroutine:
-                value = self._own_loop().run(value)
+                value = self._awaited(value)
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
         except StopNow:
@@ -177,13 +180,13 @@ class Runner:
             if call.is_coroutine:
                 value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
             else:
-                value = await asyncio.to_thread(call.function, **extra, **work.params)
+                value = await _in_thread(call.function, **extra, **work.params)
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
-        except asyncio.CancelledError:
-            self._end(work, ok=False)
-            raise
         except BaseException as error:
+            if self.leaving:
+                self._end(work, ok=False)
+                raise
             self.ended = perf_counter()
             return self._failed(work, error, started, self.ended - begin)
 
@@ -221,8 +224,8 @@ class Runner:
         """The lane has nothing to do."""
         self._slots.idle(self.lane)
         if self._loop is not None:
-            self._loop.close()
-            self._loop = None
+            loop, self._loop = self._loop, None
+            _off_loop(loop.close)
 
     def _begin(self, work: Work, chunk: int, begin: float) -> float:
         self._note(self._batch, work.task, work.attempt, chunk, begin)
@@ -267,10 +270,36 @@ class Runner:
         )  # fmt: skip
         return Failure(row, [c.__name__ for c in type(error).__mro__ if c is not object])
 
-    def _own_loop(self) -> asyncio.Runner:
+    def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """What a coroutine returns, on a loop of the lane's own."""
         if self._loop is None:
             self._loop = asyncio.Runner()
-        return self._loop
+        return _off_loop(self._loop.run, coroutine, context=contextvars.copy_context())
+
+
+def _off_loop(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call what runs a loop of its own; in another thread where one runs already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return function(*args, **named)
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function, *args, **named).result()
+
+
+async def _in_thread(function: Callable[..., Any], **params: Any) -> Any:
+    """Call a function in a thread; whatever it raises arrives, StopIteration too."""
+
+    def call() -> tuple[Any, BaseException | None]:
+        try:
+            return function(**params), None
+        except BaseException as error:
+            return None, error
+
+    value, error = await asyncio.to_thread(call)
+    if error is not None:
+        raise error
+    return value
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

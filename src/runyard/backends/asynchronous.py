@@ -79,8 +79,7 @@ class AsyncBackend(Backend):
         if not self._lanes:
             return
         for lane in self._lanes:
-            if self._slots.read(lane.number).task >= 0:
-                lane.abandon()
+            lane.abandon()
         self._call(self._loop.stop)
         self._thread.join()
         self._lanes = []
@@ -133,7 +132,7 @@ class _Lane:
 
     def abandon(self) -> None:
         """Let nothing more in from this lane, and tell its task."""
-        self.abandoned = True
+        self.abandoned = self._runner.leaving = True
         if self._slots.read(self.number).task >= 0:
             self._runner.context().cancel()
 

@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -46,8 +47,6 @@ from runyard.spaces import task_folder
 
 STILLBORN_LIMIT = 10
 """So many workers in a row may die before one of them gets anything done."""
-
-_received = memoryview(bytearray(1 << 18))
 
 _START = "import sys; sys.path[:] = {path!r}; from runyard.backends.warden import main; main({fd})"
 
@@ -87,10 +86,11 @@ class Crew:
         self.code: dict[str, str] = {}  # what these workers have loaded, and which version of it
         self.lanes = [_Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
+        self.received = memoryview(bytearray(1 << 18))
         self.control, theirs = socket.socketpair()
-        self._wake_out, self._wake_in = os.pipe()
-        for end in (self._wake_out, self._wake_in):
-            os.set_blocking(end, False)
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
         path = [place or os.getcwd() for place in sys.path]
         code = _START.format(path=path, fd=theirs.fileno())
         self.warden = subprocess.Popen(
@@ -171,13 +171,13 @@ class Crew:
         return ended
 
     def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_in, b"w")
+        with contextlib.suppress(OSError):
+            self._wake_in.send(b"w")
 
     def calm(self) -> None:
         """Forget that somebody called `wake`."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_out, 4096)
+        with contextlib.suppress(OSError):
+            self._wake_out.recv(4096)
 
     def broken(self) -> BackendError:
         return BackendError(
@@ -194,8 +194,8 @@ class Crew:
                 lane.channel.close()
         self.selector.close()
         self.control.close()
-        os.close(self._wake_in)
-        os.close(self._wake_out)
+        self._wake_in.close()
+        self._wake_out.close()
         if abandon:
             return
         try:
@@ -309,7 +309,7 @@ class ProcessesBackend(Backend):
         """Take in what the worker sent; False when there is nothing more to come now."""
         assert lane.channel is not None
         try:
-            size = lane.channel.recv_into(_received)
+            size = lane.channel.recv_into(self._crew.received)
         except BlockingIOError:
             return False
         except OSError:
@@ -318,7 +318,7 @@ class ProcessesBackend(Backend):
             with contextlib.suppress(KeyError):
                 self._crew.selector.unregister(lane.channel)
             return False
-        lane.incoming += _received[:size]
+        lane.incoming += self._crew.received[:size]
         for report in lane.frames():
             self._stillborn = 0
             if report.finished and report.chunk in lane.sent:
@@ -407,6 +407,7 @@ def _interpreter_flags() -> list[str]:
 
 
 # Warm crews of this process, waiting for their next batch.
+_taking = threading.Lock()
 _idle: list[Crew] = []
 _all: list[Crew] = []
 
@@ -417,13 +418,13 @@ def _crew_key(lanes: int) -> tuple[object, ...]:
 
 def _take_crew(lanes: int) -> Crew:
     key = _crew_key(lanes)
-    for crew in list(_idle):
-        if crew.key == key and crew.warden.poll() is None:
-            _idle.remove(crew)
-            return crew
-    while _idle:
-        _idle.pop().release()
-    return Crew(lanes)
+    with _taking:
+        found = next((c for c in _idle if c.key == key and c.warden.poll() is None), None)
+        others = [crew for crew in _idle if crew is not found]
+        _idle.clear()
+    for crew in others:
+        crew.release()
+    return found or Crew(lanes)
 
 
 def close_crews() -> None:

@@ -116,7 +116,7 @@ def _show_only(session: Session, story: dict[str, Any], only: str) -> None:
         for event in story["events"]:
             session.say(_event_line(event))
     elif story[only]:
-        click.echo(story[only], nl=False)
+        session.say(story[only], newline=False)
 
 
 def _show(session: Session, story: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from runyard.errors import NotFound
+from runyard.errors import EngineError, NotFound
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -49,14 +49,16 @@ class Session:
     def document(self, data: dict[str, Any], *, at_once: bool = True) -> None:
         """One JSON document on a line of its own; nothing without --json."""
         if self._documents is not None:
-            self._documents.write(json.dumps(data) + "\n")
-            if at_once:
-                self._documents.flush()
+            with self._writing():
+                self._documents.write(json.dumps(data) + "\n")
+                if at_once:
+                    self._documents.flush()
 
-    def say(self, text: str = "") -> None:
+    def say(self, text: str = "", *, newline: bool = True) -> None:
         """Text for people; nothing with --json."""
         if not self.json:
-            click.echo(text, color=_color())
+            with self._writing():
+                click.echo(text, nl=newline, color=_color())
 
     def note(self, text: str) -> None:
         """Something a person should know, whatever goes to stdout."""
@@ -64,9 +66,10 @@ class Session:
 
     def flush(self) -> None:
         """Bring errors of stdout to light while they can still be told."""
-        for stream in (sys.stdout, self._documents):
-            if stream is not None:
-                stream.flush()
+        with self._writing():
+            for stream in (sys.stdout, self._documents):
+                if stream is not None:
+                    stream.flush()
 
     def close(self) -> None:
         """The last word has been said."""
@@ -79,6 +82,16 @@ class Session:
         os.dup2(nowhere, 1)
         if self._documents is not None:
             os.dup2(nowhere, self._documents.fileno())
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.abandon()
+            raise EngineError(f"stdout can't be written: {error.strerror}") from error
 
     def has_yard(self) -> bool:
         """Whether there is a yard at all."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from runyard.store.base import Snapshot, Transaction
     from runyard.store.recorded import Recorded
     from runyard.yard import Yard
+
+RUNS = 128
+"""A sample is made of so many runs of neighbouring tasks at most, each of them one claim."""
 
 DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
 """Errors whose tasks are run again only where they can't take this process with them."""
@@ -103,18 +106,19 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
     }
     columns["options"] = encode_options(options)
-    if not recorded.listed:
-        # Below the frontier a task belongs to whoever holds a claim on it: only these have one.
-        left_out = row.total - len(chosen)
-        made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
-        tx.requeue(made.id, chosen, listed=False)
+    if recorded.listed:
+        made = tx.create_batch(**columns, total=0)
+        listed = view.tasks(recorded.id)
+        tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in listed])
+        wanted = set(chosen)
+        others = [cancelled_row(made.id, t.task) for t in listed if t.task not in wanted]
+        tx.record(made.id, others, listed=True)
         return
-    made = tx.create_batch(**columns, total=0)
-    listed = view.tasks(recorded.id)
-    tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in listed])
-    wanted = set(chosen)
-    others = [cancelled_row(made.id, t.task) for t in listed if t.task not in wanted]
-    tx.record(made.id, others, listed=True)
+    # A million tasks are not listed here either: the others count as cancelled, without a row.
+    left_out = row.total - len(chosen)
+    made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
+    tx.record(made.id, [cancelled_row(made.id, task) for task in chosen], listed=False)
+    tx.requeue(made.id, chosen, listed=False)
 
 
 def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event], Event]:
@@ -135,28 +139,40 @@ def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event],
 def _choose(
     view: Snapshot, recorded: Recorded, share: float | int, backend: str
 ) -> dict[int, OutcomeRow]:
-    """The sample: decided by the seed and the tasks' numbers, so that it can be had again."""
+    """The sample: a hundred or so runs of neighbours, where the seed decides."""
     from runyard.backends import backend_class
-    from runyard.spec.outcome import ErrorInfo
-    from runyard.spec.status import COMPLETED, FAILED
 
     abilities = backend_class(backend).capabilities
     careful = not (abilities.survives_crash and abilities.hard_kill)
+    total = recorded.row.total
     most = share if isinstance(share, int) else max(1, math.ceil(share * recorded.row.done))
+    size = math.ceil(min(most, total) / RUNS)
 
-    def usable(row: OutcomeRow) -> bool:
-        if row.error is None or not careful:
-            return True
-        return ErrorInfo.decode(row.error).kind not in DEADLY
+    def lot(run: int) -> bytes:
+        return hashlib.sha256(f"{recorded.seed}/{run}".encode()).digest()
 
-    def lot(row: OutcomeRow) -> bytes:
-        return hashlib.sha256(f"{recorded.seed}/{row.task}".encode()).digest()
-
-    rows = view.outcomes(recorded.id, statuses=[COMPLETED, FAILED])
-    chosen = heapq.nsmallest(most, filter(usable, rows), key=lot)
+    chosen: dict[int, OutcomeRow] = {}
+    for run in sorted(range(math.ceil(total / size)), key=lot):
+        rows = view.outcomes(recorded.id, after=run * size - 1, limit=size)
+        for row in takewhile(lambda row: row.task < (run + 1) * size, rows):  # noqa: B023
+            if len(chosen) < most and _is_repeatable(row, careful):
+                chosen[row.task] = row
+        if len(chosen) >= most:
+            break
     if not chosen:
         raise NotFound(f"{recorded.name} has no outcome that could be run again on {backend}")
-    return {row.task: row for row in chosen}
+    return chosen
+
+
+def _is_repeatable(row: OutcomeRow, careful: bool) -> bool:
+    from runyard.spec.outcome import ErrorInfo
+    from runyard.spec.status import CANCELLED
+
+    if row.error is None:
+        return True
+    if row.status == CANCELLED:
+        return False
+    return not careful or ErrorInfo.decode(row.error).kind not in DEADLY
 
 
 def _again(elsewhere: Yard, result: Result, chosen: dict[int, OutcomeRow]) -> dict[int, OutcomeRow]:

@@ -122,10 +122,15 @@ class Result:
         """Outcomes in task order, optionally of one status, a page of them."""
         with self._store.snapshot() as view:
             recorded = self._recorded(view)
-            rows = view.outcomes(recorded.id, statuses=_codes(status))
+            whole = status is None and not recorded.row.pending
             stop = None if limit is None else offset + limit
+            if whole:  # every number has an outcome, so that a page is found without counting
+                rows = view.outcomes(recorded.id, after=offset - 1, limit=limit)
+            else:
+                found = view.outcomes(recorded.id, limit=stop, statuses=_codes(status))
+                rows = islice(found, offset, stop)
             count = 0
-            for row in islice(rows, offset, stop):
+            for row in rows:
                 count += 1
                 yield self._outcome(view, recorded, row)
             if status is None and not offset and limit is None and count != recorded.row.done:

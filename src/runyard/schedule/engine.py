@@ -31,7 +31,7 @@ from runyard.events import (
 from runyard.schedule import policy
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.recorder import Recorder
-from runyard.spaces import task_folder
+from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
@@ -59,7 +59,15 @@ class Engine:
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
         self._redactor = Redactor()
+        self._check_template()
         self.signal: int | None = None  # what interrupted the run
+
+    def _check_template(self) -> None:
+        """Refuse a template that workers could not use."""
+        batch, options = self._recorded, self._recorded.options
+        if options.template is not None:
+            template = Path(batch.row.root, options.template)
+            Workspaces(self._batch_folder, keep=options.keep, template=template)
 
     def run(self) -> End:
         """Until the batch ends or something ends the run; the store is in order either way."""
@@ -73,8 +81,8 @@ class Engine:
         end: End | None = None
         loop: Loop | None = None
         try:
-            backend.open(self._job(number, slots), slots)
             recorder.start()
+            backend.open(self._job(number, slots), slots)
             loop = self._loop(slots, recorder)
             self._say(recorder, self._started())
             with self._signals(loop):

@@ -146,6 +146,7 @@ class Loop:
                 self._drain()
                 drained = True
             if self._is_over():
+                self._publish(self.progress())
                 return self._ending or End.FINISHED
             if self._ending is None:
                 self._agenda.wake_due(clock.monotonic())

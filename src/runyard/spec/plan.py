@@ -20,7 +20,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, product
+from copy import deepcopy
+from functools import cached_property
+from itertools import accumulate, chain, product
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +30,8 @@ import msgspec
 from runyard.errors import BadSpec, SpecChanged
 from runyard.spec.codec import encode
 from runyard.spec.seeds import key_of
+
+_PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 Role = Literal["param", "variant", "case", "item"]
 
@@ -102,6 +106,12 @@ class Plan:
         self.boxes = tuple(boxes) if boxes else (Box((0,) * len(sides), sides),)
         self._ends = list(accumulate(box.size for box in self.boxes))
 
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether no parameter can be changed in place."""
+        lists = [axis.values for axis in self.axes if not isinstance(axis.values, range)]
+        return all(type(value) in _PLAIN for value in chain(self.fixed.values(), *lists))
+
     @property
     def total(self) -> int:
         """How many tasks there are."""
@@ -115,8 +125,9 @@ class Plan:
         return self.boxes[at].place(number - (self._ends[at - 1] if at else 0))
 
     def params(self, number: int) -> dict[str, Any]:
-        """A task's own parameters."""
-        return self._params(self.place(number))
+        """A task's own parameters: its to change, without another task seeing it."""
+        params = self._params(self.place(number))
+        return params if self._is_plain else deepcopy(params)
 
     def replicate(self, number: int) -> int:
         """A task's replicate number."""
@@ -155,7 +166,8 @@ class Plan:
 
     def walk(self, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Number and parameters of each task in a range; the fast way through a chunk."""
-        if len(self.boxes) == 1 and len(self.axes) == 1 and self.axes[0].role == "param":
+        one_axis = len(self.boxes) == 1 and len(self.axes) == 1
+        if one_axis and self._is_plain and self.axes[0].role == "param":
             name, values, fixed = self.axes[0].name, self.axes[0].values, self.fixed
             size = len(values)
             for number in range(low, high):

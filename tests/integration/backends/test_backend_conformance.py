@@ -59,7 +59,7 @@ def kinds(result: ry.Result) -> dict[int, str]:
 
 def output(yard: ry.Yard, result: ry.Result, task: int, stream: str, attempt: int = 0) -> str:
     path = yard.batch_folder(result.name) / "tasks" / str(task) / str(attempt) / stream
-    return path.read_text() if path.exists() else ""
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 # Results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -239,6 +240,22 @@ def test_a_reader_that_leaves_early_is_no_error(project: Project) -> None:
         assert process.stderr.read() == ""
         process.stderr.close()
         assert process.wait(timeout=60) == 141
+
+
+def test_a_full_stdout_is_told_and_a_closed_one_borne(project: Project) -> None:
+    project("run", "jobs:square", "--grid", "x=0..9", "--name", "s", "--no-progress")
+    for words in (["status"], ["status", "--json"], ["results", "s"], ["results", "s", "--json"]):
+        line = f"exec {shlex.join(project.command(*words))} >"
+        full, closed = (
+            subprocess.run(
+                ["/bin/sh", "-c", line + to], cwd=project.folder, env=project.env, text=True,
+                capture_output=True, timeout=60, check=False,
+            )
+            for to in ("/dev/full", "&-")
+        )  # fmt: skip
+        assert full.returncode == 3, words
+        assert full.stderr == "error: stdout can't be written: No space left on device\n"
+        assert (closed.returncode, closed.stderr) == (0, ""), words
 
 
 def test_an_unexpected_error_is_short_and_its_trace_is_for_those_who_ask(project: Project) -> None:
