@@ -131,8 +131,28 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
         tally["found" if told or refused else "changes nothing"] += 1
     for what, count in tally.items():
         measured(what, count)
-    assert mistakes == []
+    assert not mistakes, "\n".join(mistakes)
     assert tally["found"] > tally["changes nothing"]
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM outcomes WHERE task = {task}",
+                                    "UPDATE outcomes SET status = 2 WHERE task = {task}",
+                                    "UPDATE outcomes SET task = 1000 WHERE task = {task}"])  # fmt: skip
+@pytest.mark.parametrize("task", [2, 3])
+def test_an_outcome_that_is_gone_or_changed_is_missed_by_every_read(
+    tmp_path: Path, change: str, task: int
+) -> None:
+    build(tmp_path / "yard", finished=True)
+    truth = read_all(tmp_path / "yard")
+    connection = sqlite3.connect(tmp_path / "yard" / "yard.db")
+    connection.execute(change.format(task=task))
+    connection.commit()
+    connection.close()
+    found = read_all(tmp_path / "yard")
+    wrong = [key for key, value in found.items()
+             if not isinstance(value, ry.RunyardError) and value != truth[key]]  # fmt: skip
+    assert not wrong
+    assert doctor(tmp_path / "yard")
 
 
 @pytest.mark.parametrize("flips", [small(8), full(120)])

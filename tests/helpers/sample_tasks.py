@@ -364,3 +364,8 @@ def mixed(ctx: ry.Context, x: int) -> Any:
         return ctx.seed
     print(x, number)
     return None if x % 3 else {"big": 2**80 + x, 3: b"bytes", "int": np.int16(x % 100)}
+
+
+def slow_pid(x: int) -> int:
+    time.sleep(0.005)
+    return os.getpid()

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
 from runyard.attempt.output import Output
@@ -140,6 +141,7 @@ class Runner:
         self._context: Context | None = None
         self._work: Work | None = None
         self._loop: asyncio.Runner | None = None
+        self._thread: CallThread | None = None
         self._timeout = job.timeout
         self._note = slots.pen(lane)
         self._quick, self._written = self._output.quick, self._output.written
@@ -180,7 +182,8 @@ class Runner:
             if call.is_coroutine:
                 value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
             else:
-                value = await _in_thread(call.function, **extra, **work.params)
+                self._thread = self._thread or CallThread()
+                value = await self._thread.call(call.function, **extra, **work.params)
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
         except BaseException as error:
@@ -226,6 +229,11 @@ class Runner:
         if self._loop is not None:
             loop, self._loop = self._loop, None
             _off_loop(loop.close)
+
+    def close(self) -> None:
+        """The lane is done for good."""
+        if self._thread is not None:
+            self._thread.close()
 
     def _begin(self, work: Work, chunk: int, begin: float) -> float:
         self._note(self._batch, work.task, work.attempt, chunk, begin)
@@ -285,21 +293,6 @@ def _off_loop(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         return function(*args, **named)
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(function, *args, **named).result()
-
-
-async def _in_thread(function: Callable[..., Any], **params: Any) -> Any:
-    """Call a function in a thread; whatever it raises arrives, StopIteration too."""
-
-    def call() -> tuple[Any, BaseException | None]:
-        try:
-            return function(**params), None
-        except BaseException as error:
-            return None, error
-
-    value, error = await asyncio.to_thread(call)
-    if error is not None:
-        raise error
-    return value
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

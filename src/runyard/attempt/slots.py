@@ -47,8 +47,8 @@ class Slots:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
         descriptor = os.open(path, flags, 0o600)
         try:
-            if create:
-                os.ftruncate(descriptor, size)
+            if create:  # with room on the disk for all of it: a note must not fail
+                os.write(descriptor, bytes(size))
             self._map = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)

@@ -7,7 +7,6 @@ cancelled, recorded as failed, and what it brings later is not let in.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections import deque
 from contextlib import ExitStack
@@ -45,10 +44,6 @@ class AsyncBackend(Backend):
         self._slots = slots
         self._stack.enter_context(routed())
         self._loop = asyncio.new_event_loop()
-        self._threads = concurrent.futures.ThreadPoolExecutor(
-            self.lanes, thread_name_prefix="runyard-async"
-        )
-        self._loop.set_default_executor(self._threads)
         self._thread = threading.Thread(target=self._turn, daemon=True, name="runyard-async")
         self._lanes = [self._lane(number) for number in range(self.lanes)]
         self._thread.start()
@@ -107,7 +102,6 @@ class AsyncBackend(Backend):
             task.cancel()
         if left:
             self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
-        self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop.close()
 
 
@@ -133,6 +127,7 @@ class _Lane:
     def abandon(self) -> None:
         """Let nothing more in from this lane, and tell its task."""
         self.abandoned = self._runner.leaving = True
+        self._runner.close()
         if self._slots.read(self.number).task >= 0:
             self._runner.context().cancel()
 

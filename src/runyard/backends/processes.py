@@ -180,6 +180,10 @@ class Crew:
             self._wake_out.recv(4096)
 
     def broken(self) -> BackendError:
+        """The warden is gone: end the workers in its place."""
+        for lane in self.lanes:
+            if lane.pid is not None:
+                tree.kill_tree(lane.pid)
         return BackendError(
             "the process that looks after the workers is gone",
             hint="something killed it; say `runyard resume` to go on",

@@ -13,18 +13,12 @@ import signal
 import sys
 import time
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
     """Let descendants whose parent died become this process's own children."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, however that happens."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def members(pid: int) -> list[int]:

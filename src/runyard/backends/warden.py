@@ -91,7 +91,6 @@ def _become_worker(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        tree.die_with_parent()
         tree.adopt_orphans()
         os.setsid()
         control.close()

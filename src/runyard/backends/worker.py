@@ -57,6 +57,7 @@ class Outbox:
         self._emitted: deque[Emission] = deque()
         self._chunk = 0
         self._done = 0
+        self._warden = os.getppid()
         self.result = self._results.append
         self.flush_at = 0.0  # when what is here should be sent
         threading.Thread(target=self._flush_late, daemon=True, name="runyard-flush").start()
@@ -103,6 +104,9 @@ class Outbox:
             while True:
                 self._busy.wait()
                 sleep(FLUSH_SECONDS)
+                if os.getppid() != self._warden:  # it was killed, and the engine maybe too
+                    tree.kill_below(os.getpid())
+                    os._exit(1)
                 if self._busy.is_set() and perf_counter() >= self.flush_at:
                     self.flush()
 

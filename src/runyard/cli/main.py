@@ -127,6 +127,7 @@ def _call(session: Session, words: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (KeyboardInterrupt, click.Abort):
+        session.note("\ninterrupted")
         return 128 + signal.SIGINT
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

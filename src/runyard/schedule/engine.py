@@ -19,6 +19,7 @@ from runyard.attempt.slots import IDLE, Slots
 from runyard.attempt.wire import Job
 from runyard.backends import backend_class
 from runyard.backends.base import Backend
+from runyard.errors import StoreFull
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -71,29 +72,37 @@ class Engine:
 
     def run(self) -> End:
         """Until the batch ends or something ends the run; the store is in order either way."""
-        store, backend, batch = self._store, self._backend, self._recorded
+        backend = self._backend
         begin = clock.monotonic()
         number = self._sign_on()
-        slots = Slots(run_folder(self._folder) / f"{number}.slots", backend.lanes, create=True)
-        recorder = Recorder(
-            store, batch.row, number, self._audit_log(), self._task_audit(), backend.wake
-        )
         end: End | None = None
         loop: Loop | None = None
-        try:
+        with contextlib.ExitStack() as stack:
+            # From the last to the first: nothing more comes in, all of it is written, sign off.
+            stack.callback(lambda: self._sign_off(number, loop, clock.monotonic() - begin))
+            slots = self._slots(number)
+            stack.callback(slots.close, remove=True)
+            audit = stack.enter_context(self._audit_log())
+            recorder = Recorder(
+                self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake
+            )
             recorder.start()
+            stack.callback(lambda: self._close_recorder(recorder, end, begin))
+            stack.callback(backend.close)
             backend.open(self._job(number, slots), slots)
             loop = self._loop(slots, recorder)
             self._say(recorder, self._started())
             with self._signals(loop):
                 end = loop.run()
-            return end
-        finally:
-            with contextlib.ExitStack() as stack:
-                stack.callback(slots.close, remove=True)
-                stack.callback(self._sign_off, number, loop, clock.monotonic() - begin)
-                stack.callback(self._close_recorder, recorder, end, begin)
-                stack.callback(backend.close)  # first: nothing more comes in
+        return end
+
+    def _slots(self, number: int) -> Slots:
+        path = run_folder(self._folder) / f"{number}.slots"
+        try:
+            return Slots(path, self._backend.lanes, create=True)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
 
     def _sign_on(self) -> int:
         backend = self._backend

@@ -121,6 +121,8 @@ class Loop:
         self._shown = 0.0
         self._ticked = 0.0
         self._cancelling: set[int] = set()
+        self._suspects: deque[tuple[Held, Item]] = deque()
+        self._alone = False  # a suspect is under way
         self._full = False
 
     def stop(self, end: End = End.STOPPED) -> None:
@@ -160,7 +162,8 @@ class Loop:
 
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
-        return [held.claim for held in self._held.values() if held.left > 0]
+        fetched = [claim for claim in self._recorder.claims if claim is not None]
+        return fetched + [held.claim for held in self._held.values() if held.left > 0]
 
     def _is_over(self) -> bool:
         if self._flights:
@@ -211,7 +214,7 @@ class Loop:
             if listed.timeout is not None:
                 self._limits[task] = listed.timeout
             attempt = self._history.get(task, (0, 0))[0]
-            self._agenda.add_item(held, Item(task, attempt, content), listed.priority)
+            self._stand_in_line(held, Item(task, attempt, content), listed.priority)
         for low, high in held.claim.ranges:
             start = low
             for task in self._marked[
@@ -219,14 +222,31 @@ class Loop:
             ]:
                 self._agenda.add_range(held, start, task)
                 item = Item(task, self._history[task][0], None)
-                self._agenda.add_item(held, item, self._options.priority)
+                self._stand_in_line(held, item, self._options.priority)
                 start = task + 1
             self._agenda.add_range(held, start, high)
+
+    def _stand_in_line(self, held: Held, item: Item, priority: int) -> None:
+        """A task that an engine died of goes alone, so that it takes no neighbour with it."""
+        died = self._history.get(item.task, (0, 0))[1] > 0
+        if died and not self._backend.capabilities.survives_crash:
+            self._suspects.append((held, item))
+        else:
+            self._agenda.add_item(held, item, priority)
 
     def _dispatch(self) -> None:
         """Fill lanes that have room, one chunk each in turn."""
         if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.full_since is not None:
             return
+        if self._suspects:
+            if not self._flights:
+                held, item = self._suspects.popleft()
+                self._fly(0, Chunk(next(self._ids), 0, 0, [item]), held)
+                self._alone = True
+            return
+        if self._alone and self._flights:
+            return
+        self._alone = False
         mean, backend = self._mean, self._backend
         depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
         for level in range(depth):
@@ -242,8 +262,10 @@ class Loop:
         piece = self._agenda.take(size)
         if piece is None:
             return
-        chunk = Chunk(next(self._ids), piece.low, piece.high, piece.items)
-        flight = Flight(chunk, piece.held, lane)
+        self._fly(lane, Chunk(next(self._ids), piece.low, piece.high, piece.items), piece.held)
+
+    def _fly(self, lane: int, chunk: Chunk, held: Held) -> None:
+        flight = Flight(chunk, held, lane)
         self._flights[chunk.id] = flight
         self._lanes[lane].append(flight)
         if len(self._lanes[lane]) >= self._backend.depth:
