@@ -136,7 +136,7 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM outcomes WHERE task = {task}",
-                                    "UPDATE outcomes SET status = 2 WHERE task = {task}",
+                                    "UPDATE outcomes SET status = 5 - status WHERE task = {task}",
                                     "UPDATE outcomes SET task = 1000 WHERE task = {task}"])  # fmt: skip
 @pytest.mark.parametrize("task", [2, 3])
 def test_an_outcome_that_is_gone_or_changed_is_missed_by_every_read(

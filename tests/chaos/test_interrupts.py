@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from chaos_run import PROMPTLY, Scene, assert_sound, finish, photograph, unbroken
-from chaos_terminal import CTRL_C, Terminal, terminal
+from chaos_terminal import CTRL_C, terminal
 from polling import eventually
 
 BACKENDS = ["processes", "threads", "serial", "async"]
@@ -57,7 +57,7 @@ def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
 ) -> None:
     scene = Scene(tmp_path, tasks=400, pace=0.05, backend=backend)
     with terminal(scene, way(scene)) as shown:
-        assert eventually(lambda: scene.started() >= 20), shown.end
+        shown.until_started(20)
         shown.press(CTRL_C)
         assert shown.wait() == 130, shown.end
         shown.assert_gone()
@@ -79,7 +79,7 @@ def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> No
     part = _part(scene)
     slow = scene.slower(600.0)
     with terminal(slow, way(slow)) as shown:
-        assert eventually(lambda: scene.started() > part), shown.end
+        shown.until_started(part + 1)
         shown.press(CTRL_C)
         assert eventually(lambda: "Ctrl-C again" in shown.text), shown.end
         assert shown.process.poll() is None
@@ -96,7 +96,7 @@ def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> No
 def test_sigterm_finishes_what_runs_and_keeps_it(tmp_path: Path, way: Way) -> None:
     scene = Scene(tmp_path, tasks=400, pace=0.05)
     with terminal(scene, way(scene)) as shown:
-        assert eventually(lambda: scene.started() >= 20), shown.end
+        shown.until_started(20)
         os.kill(shown.pid, signal.SIGTERM)
         assert shown.wait() == 143, shown.end
         shown.assert_gone()
@@ -121,11 +121,7 @@ def _part(scene: Scene) -> int:
     """Let some of the batch be done, so that there is something to keep."""
     quick = scene.slower(0.02)
     with terminal(quick, by_script(quick)) as shown:
-        _until_recorded(quick, shown)
+        shown.until_started(5)
         shown.press(CTRL_C)
         assert shown.wait() == 130, shown.end
     return scene.started()
-
-
-def _until_recorded(scene: Scene, shown: Terminal) -> None:
-    assert eventually(lambda: scene.started() >= 5), shown.end

@@ -68,6 +68,12 @@ class Terminal:
         )
         return termios.tcgetattr(self._screen), told.stdout
 
+    def until_started(self, count: int) -> None:
+        """Wait for so many executions."""
+        over = self.process.poll
+        assert eventually(lambda: self.scene.started() >= count or over() is not None, 60)
+        assert over() is None, self.end
+
     def press(self, key: bytes) -> None:
         os.write(self._keyboard, key)
 

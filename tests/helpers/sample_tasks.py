@@ -83,6 +83,14 @@ def first_held(folder: str, x: int) -> int:
     return x
 
 
+def paced(folder: str, x: int) -> int:
+    """Takes its time until somebody says `hurry`."""
+    note(folder, x)
+    if not Path(folder, "hurry").exists():
+        time.sleep(0.02)
+    return x
+
+
 def told_to_cancel(ctx: ry.Context, folder: str) -> str:
     """Ends when it is told to, through `on_cancel`."""
     told: list[bool] = []

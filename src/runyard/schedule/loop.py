@@ -30,6 +30,7 @@ from runyard.events import (
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
+from runyard.schedule.flight import Flight
 from runyard.schedule.recorder import Recorder, Wishes, cancelled_row
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode
@@ -57,25 +58,6 @@ class End(enum.Enum):
     DEADLINE = "deadline"  # resumable
     FAIL_FAST = "fail-fast"  # resumable
     CANCELLED = "cancelled"
-
-
-class Flight:
-    """A chunk on its way through a lane."""
-
-    __slots__ = ("chunk", "done", "held", "kept", "lane")
-
-    def __init__(self, chunk: Chunk, held: Held, lane: int) -> None:
-        self.chunk = chunk
-        self.held = held
-        self.lane = lane
-        self.done = 0
-        self.kept = chunk.size  # tasks from here on were taken back
-
-    def rest(self, start: int) -> list[Item]:
-        """What is left of it from a position on."""
-        content = self.held.claim.tasks
-        items = (self.chunk.item(at) for at in range(start, self.kept))
-        return [item._replace(content=content.get(item.task)) for item in items]
 
 
 class Loop:
@@ -361,7 +343,7 @@ class Loop:
         """A lane is gone: charge the task it was running, put its neighbours back."""
         running: Flight | None = None
         for flight in list(self._lanes[loss.lane]):
-            position = self._position(flight, loss.task)
+            position = flight.position(loss.task)
             self._land(flight)
             if position is None:
                 self._put_back(flight, flight.done)
@@ -379,15 +361,6 @@ class Loop:
             )
         if running is not None:
             self._charge(running.held, loss)
-
-    @staticmethod
-    def _position(flight: Flight, task: int | None) -> int | None:
-        """Where a task that has not ended stands in a chunk."""
-        tasks = flight.chunk.tasks()
-        if task is None or task not in tasks:
-            return None
-        position = tasks.index(task)
-        return position if flight.done <= position < flight.kept else None
 
     def _charge(self, held: Held, loss: Loss) -> None:
         assert loss.task is not None
@@ -481,7 +454,7 @@ class Loop:
         self._slots.stop(lane, flights[-1].chunk.id)
         now = self._slots.read(lane)
         for flight in flights:
-            position = self._position(flight, now.task)
+            position = flight.position(now.task)
             self._put_back(flight, flight.done if position is None else position + 1)
 
     # Ends

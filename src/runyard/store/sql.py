@@ -1,36 +1,20 @@
-"""The store's queries, in SQLAlchemy Core. What differs between databases lives in their files."""
+"""Writes, in SQLAlchemy Core. What differs between databases lives in their files."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    CursorResult,
-    Delete,
-    Dialect,
-    Select,
-    Table,
-    Update,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
-from sqlalchemy.engine import Row
+from sqlalchemy import Connection, Table, delete, func, insert, select
 
 from runyard import clock, faults
 from runyard.errors import NotFound
-from runyard.spec.codec import checksum
 from runyard.spec.outcome import OutcomeRow, Rows, damaged
-from runyard.spec.status import CANCELLED, COMPLETED, FAILED, FINAL_STATES, Status
+from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 from runyard.store import schema
+from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
@@ -39,126 +23,13 @@ from runyard.store.rows import (
     EngineRow,
     QueueRow,
     TaskRow,
-    Timings,
     gaps,
     runs,
     unclaimed,
 )
+from runyard.store.statements import keyed, run, seal, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
-PAGE = 2000
-
-
-class SqlSnapshot:
-    """Reads over one connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def batch(self, name: str) -> BatchRow | None:
-        return self._one(BatchRow, schema.batches, schema.batches.c.name == name)
-
-    def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._get(BatchRow, schema.batches, batch)
-
-    def batches(self) -> list[BatchRow]:
-        return self._all(BatchRow, schema.batches, order=[schema.batches.c.id])
-
-    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
-        return next(self.outcomes(batch, after=task - 1, limit=1, up_to=task), None)
-
-    def outcomes(
-        self,
-        batch: int,
-        *,
-        after: int = -1,
-        limit: int | None = None,
-        statuses: Sequence[int] | None = None,
-        up_to: int | None = None,
-    ) -> Iterator[OutcomeRow]:
-        table = schema.outcomes
-        columns = [c for c in table.c if c.name != "batch"]
-        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task)
-        if statuses is not None:
-            query = query.where(table.c.status.in_(list(statuses)))
-        if up_to is not None:
-            query = query.where(table.c.task <= up_to)
-        left = limit
-        while left is None or left > 0:
-            page = PAGE if left is None else min(PAGE, left)
-            found = self._connection.execute(query.where(table.c.task > after).limit(page)).all()
-            for row in found:
-                yield OutcomeRow._make(row).check(batch)
-            if len(found) < page:
-                return
-            after = found[-1][0]
-            left = None if left is None else left - page
-
-    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
-        table = schema.attempts
-        where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
-        return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
-
-    def task(self, batch: int, task: int) -> TaskRow | None:
-        return self._get(TaskRow, schema.tasks, batch, task)
-
-    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
-        table = schema.tasks
-        return self._all(
-            TaskRow,
-            table,
-            table.c.batch == batch,
-            table.c.task > after,
-            order=[table.c.task],
-            limit=limit,
-        )
-
-    def queue(self, batch: int) -> list[QueueRow]:
-        table = schema.queue
-        order = [table.c.priority.desc(), table.c.task]
-        return self._all(QueueRow, table, table.c.batch == batch, order=order)
-
-    def claims(self, batch: int) -> list[ClaimRow]:
-        table = schema.claims
-        return self._all(ClaimRow, table, table.c.batch == batch, order=[table.c.low])
-
-    def engines(self) -> list[EngineRow]:
-        return self._all(EngineRow, schema.engines, order=[schema.engines.c.id])
-
-    def cancel_requests(self, batch: int) -> list[int]:
-        table = schema.cancels
-        return list(self._connection.scalars(select(table.c.task).where(table.c.batch == batch)))
-
-    def timings(self, batch: int) -> Timings:
-        table, batches = schema.outcomes, schema.batches
-        begun = select(batches.c.started).where(batches.c.id == batch).scalar_subquery()
-        query = select(
-            func.count(),
-            func.coalesce(func.avg(table.c.seconds), 0.0),
-            func.coalesce(func.max(table.c.seconds), 0.0),
-            func.coalesce(func.avg(table.c.started - begun), 0.0),
-        ).where(table.c.batch == batch, table.c.status != CANCELLED)
-        return Timings._make(self._connection.execute(query).one())
-
-    def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
-        """The row with this key."""
-        row = run(self._connection, statements(table).get, **_keyed(table, key)).one_or_none()
-        return None if row is None else _checked(kind, table, row)
-
-    def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:
-        row = self._connection.execute(select(table).where(*where)).one_or_none()
-        return None if row is None else _checked(kind, table, row)
-
-    def _all(
-        self,
-        kind: type[R],
-        table: Table,
-        *where: Any,
-        order: Sequence[Any] = (),
-        limit: int | None = None,
-    ) -> list[R]:
-        query = select(table).where(*where).order_by(*order).limit(limit)
-        return [_checked(kind, table, row) for row in self._connection.execute(query)]
 
 
 class SqlTransaction(SqlSnapshot):
@@ -454,97 +325,15 @@ class SqlTransaction(SqlSnapshot):
     def _put(self, table: Table, row: msgspec.Struct) -> None:
         """Write a row that is there already, by its key."""
         values = msgspec.structs.asdict(row)
-        seal = _seal(table, tuple(values.values()))
+        sealed = seal(table, tuple(values.values()))
         keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-        run(self._connection, statements(table).put, **keys, **values, checksum=seal)
+        run(self._connection, statements(table).put, **keys, **values, checksum=sealed)
 
     def _drop(self, table: Table, *key: Any) -> None:
-        run(self._connection, statements(table).drop, **_keyed(table, key))
+        run(self._connection, statements(table).drop, **keyed(table, key))
 
     def _insert_many(self, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
         names = [c.name for c in table.c]
-        sealed = [dict(zip(names, (*row, _seal(table, row)), strict=True)) for row in rows]
+        sealed = [dict(zip(names, (*row, seal(table, row)), strict=True)) for row in rows]
         if sealed:
             self._connection.execute(insert(table), sealed)
-
-
-class Statements(NamedTuple):
-    """What is done most often with a table: one row, by its key."""
-
-    get: Select[Any]
-    put: Update
-    drop: Delete
-
-
-@cache
-def statements(table: Table) -> Statements:
-    """A table's statements, built once."""
-    where = [c == bindparam(f"key_{c.name}") for c in table.primary_key]
-    values: dict[str, Any] = {c.name: bindparam(c.name) for c in table.c}
-    return Statements(
-        select(table).where(*where),
-        update(table).where(*where).values(values),
-        delete(table).where(*where),
-    )
-
-
-@cache
-def _compiled(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    found = statement.compile(dialect=dialect)
-    return str(found), tuple(found.positiontup) if found.positional else None
-
-
-def run(connection: Connection, statement: Any, **values: Any) -> CursorResult[Any]:
-    """Execute a statement that was built once: its text goes to the driver as it is."""
-    text, order = _compiled(statement, connection.dialect)
-    if order is None:
-        return connection.exec_driver_sql(text, values)
-    return connection.exec_driver_sql(text, tuple(values[name] for name in order))
-
-
-def _keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:
-    return {f"key_{c.name}": v for c, v in zip(table.primary_key, key, strict=True)}
-
-
-def _seal(table: Table, columns: tuple[Any, ...]) -> int:
-    return checksum((str(table.name), *columns))
-
-
-def _checked(kind: type[R], table: Table, row: Row[Any]) -> R:
-    columns, stored = row[:-1], row[-1]
-    if _seal(table, tuple(columns)) != stored:
-        raise damaged(table.name, f"row {columns[:2]!r}")
-    return kind(*columns)
-
-
-def check_rows(connection: Connection) -> Iterator[str]:
-    """Every row of every table against its checksum, and the counts against the rows."""
-    kinds: dict[Table, type[msgspec.Struct]] = {
-        schema.batches: BatchRow,
-        schema.tasks: TaskRow,
-        schema.queue: QueueRow,
-        schema.claims: ClaimRow,
-        schema.attempts: AttemptRow,
-        schema.engines: EngineRow,
-    }
-    for table in kinds | dict.fromkeys((schema.edges, schema.cancels)):
-        for *columns, stored in connection.execute(select(table)):
-            if _seal(table, tuple(columns)) != stored:
-                yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
-    table = schema.outcomes
-    query = select(table).order_by(table.c.batch, table.c.task).execution_options(yield_per=PAGE)
-    counts: dict[tuple[int, int], int] = {}
-    for batch, *columns in connection.execute(query):
-        row = OutcomeRow._make(columns)
-        if checksum(row[:-1], batch) != row.checksum:
-            yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
-        counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
-    b = schema.batches.c
-    raw = select(b.id, b.name, b.completed, b.failed, b.cancelled)
-    for number, name, *recorded in connection.execute(raw):
-        found = [counts.get((number, code), 0) for code in (COMPLETED, FAILED, CANCELLED)]
-        if found != recorded:
-            yield (
-                f"batch {name}: {sum(recorded)} outcomes were recorded "
-                f"{tuple(recorded)}, {sum(found)} are there {tuple(found)}"
-            )

@@ -18,9 +18,11 @@ from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
 from runyard.spec.outcome import WIDTH, Rows
 from runyard.store.base import Store
+from runyard.store.check import check_rows
 from runyard.store.life import LifeLocks
+from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
-from runyard.store.sql import SqlSnapshot, SqlTransaction, check_rows
+from runyard.store.sql import SqlTransaction
 
 BUSY_SECONDS = 60.0
 GROUP = 50

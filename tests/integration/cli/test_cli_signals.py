@@ -73,9 +73,9 @@ def test_after_kill_9_the_same_command_goes_on(project: Project) -> None:
 
 
 def test_stop_from_elsewhere_ends_the_run_with_0_and_a_notice(project: Project) -> None:
-    process = start(project)
+    process = project.start("run", "jobs:dawdle", "--grid", "x=0..2999", "--name", "g", "--json")
+    until(lambda: project.marks() >= 2)
     assert project("stop", "g", "--json").last == {"asked": 1}
-    project.open_gate()
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert project.said("stopped on request, unfinished")

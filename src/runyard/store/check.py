@@ -1,0 +1,42 @@
+"""Every row against its checksum, and the counts against the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, select
+
+from runyard.spec.codec import checksum
+from runyard.spec.outcome import OutcomeRow
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED
+from runyard.store import schema
+from runyard.store.statements import seal
+
+PAGE = 2000
+
+
+def check_rows(connection: Connection) -> Iterator[str]:
+    """Every row of every table against its checksum, and the counts against the rows."""
+    for table in schema.metadata.sorted_tables:
+        if table in (schema.meta, schema.outcomes):
+            continue
+        for *columns, stored in connection.execute(select(table)):
+            if seal(table, tuple(columns)) != stored:
+                yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
+    table = schema.outcomes
+    query = select(table).order_by(table.c.batch, table.c.task).execution_options(yield_per=PAGE)
+    counts: dict[tuple[int, int], int] = {}
+    for batch, *columns in connection.execute(query):
+        row = OutcomeRow._make(columns)
+        if checksum(row[:-1], batch) != row.checksum:
+            yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
+        counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
+    b = schema.batches.c
+    raw = select(b.id, b.name, b.completed, b.failed, b.cancelled)
+    for number, name, *recorded in connection.execute(raw):
+        found = [counts.get((number, code), 0) for code in (COMPLETED, FAILED, CANCELLED)]
+        if found != recorded:
+            yield (
+                f"batch {name}: {sum(recorded)} outcomes were recorded "
+                f"{tuple(recorded)}, {sum(found)} are there {tuple(found)}"
+            )

@@ -1,0 +1,138 @@
+"""Reads, in SQLAlchemy Core. What differs between databases lives in their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Table, func, select
+
+from runyard.spec.outcome import OutcomeRow
+from runyard.spec.status import CANCELLED
+from runyard.store import schema
+from runyard.store.rows import (
+    AttemptRow,
+    BatchRow,
+    ClaimRow,
+    EngineRow,
+    QueueRow,
+    TaskRow,
+    Timings,
+)
+from runyard.store.statements import checked, keyed, run, statements
+
+R = TypeVar("R", bound=msgspec.Struct)
+PAGE = 2000
+
+
+class SqlSnapshot:
+    """Reads over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def batch(self, name: str) -> BatchRow | None:
+        return self._one(BatchRow, schema.batches, schema.batches.c.name == name)
+
+    def batch_by_id(self, batch: int) -> BatchRow | None:
+        return self._get(BatchRow, schema.batches, batch)
+
+    def batches(self) -> list[BatchRow]:
+        return self._all(BatchRow, schema.batches, order=[schema.batches.c.id])
+
+    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
+        return next(self.outcomes(batch, after=task - 1, limit=1, up_to=task), None)
+
+    def outcomes(
+        self,
+        batch: int,
+        *,
+        after: int = -1,
+        limit: int | None = None,
+        statuses: Sequence[int] | None = None,
+        up_to: int | None = None,
+    ) -> Iterator[OutcomeRow]:
+        table = schema.outcomes
+        columns = [c for c in table.c if c.name != "batch"]
+        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task)
+        if statuses is not None:
+            query = query.where(table.c.status.in_(list(statuses)))
+        if up_to is not None:
+            query = query.where(table.c.task <= up_to)
+        left = limit
+        while left is None or left > 0:
+            page = PAGE if left is None else min(PAGE, left)
+            found = self._connection.execute(query.where(table.c.task > after).limit(page)).all()
+            for row in found:
+                yield OutcomeRow._make(row).check(batch)
+            if len(found) < page:
+                return
+            after = found[-1][0]
+            left = None if left is None else left - page
+
+    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
+        table = schema.attempts
+        where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
+        return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
+
+    def task(self, batch: int, task: int) -> TaskRow | None:
+        return self._get(TaskRow, schema.tasks, batch, task)
+
+    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
+        table = schema.tasks
+        return self._all(
+            TaskRow,
+            table,
+            table.c.batch == batch,
+            table.c.task > after,
+            order=[table.c.task],
+            limit=limit,
+        )
+
+    def queue(self, batch: int) -> list[QueueRow]:
+        table = schema.queue
+        order = [table.c.priority.desc(), table.c.task]
+        return self._all(QueueRow, table, table.c.batch == batch, order=order)
+
+    def claims(self, batch: int) -> list[ClaimRow]:
+        table = schema.claims
+        return self._all(ClaimRow, table, table.c.batch == batch, order=[table.c.low])
+
+    def engines(self) -> list[EngineRow]:
+        return self._all(EngineRow, schema.engines, order=[schema.engines.c.id])
+
+    def cancel_requests(self, batch: int) -> list[int]:
+        table = schema.cancels
+        return list(self._connection.scalars(select(table.c.task).where(table.c.batch == batch)))
+
+    def timings(self, batch: int) -> Timings:
+        table, batches = schema.outcomes, schema.batches
+        begun = select(batches.c.started).where(batches.c.id == batch).scalar_subquery()
+        query = select(
+            func.count(),
+            func.coalesce(func.avg(table.c.seconds), 0.0),
+            func.coalesce(func.max(table.c.seconds), 0.0),
+            func.coalesce(func.avg(table.c.started - begun), 0.0),
+        ).where(table.c.batch == batch, table.c.status != CANCELLED)
+        return Timings._make(self._connection.execute(query).one())
+
+    def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
+        """The row with this key."""
+        row = run(self._connection, statements(table).get, **keyed(table, key)).one_or_none()
+        return None if row is None else checked(kind, table, row)
+
+    def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:
+        row = self._connection.execute(select(table).where(*where)).one_or_none()
+        return None if row is None else checked(kind, table, row)
+
+    def _all(
+        self,
+        kind: type[R],
+        table: Table,
+        *where: Any,
+        order: Sequence[Any] = (),
+        limit: int | None = None,
+    ) -> list[R]:
+        query = select(table).where(*where).order_by(*order).limit(limit)
+        return [checked(kind, table, row) for row in self._connection.execute(query)]

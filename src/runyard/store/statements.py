@@ -1,0 +1,76 @@
+"""Statements on one row by its key, built once, and the seal that each row carries."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Delete,
+    Dialect,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    select,
+    update,
+)
+from sqlalchemy.engine import Row
+
+from runyard.spec.codec import checksum
+from runyard.spec.outcome import damaged
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Statements(NamedTuple):
+    """What is done most often with a table: one row, by its key."""
+
+    get: Select[Any]
+    put: Update
+    drop: Delete
+
+
+@cache
+def statements(table: Table) -> Statements:
+    """A table's statements, built once."""
+    where = [c == bindparam(f"key_{c.name}") for c in table.primary_key]
+    values: dict[str, Any] = {c.name: bindparam(c.name) for c in table.c}
+    return Statements(
+        select(table).where(*where),
+        update(table).where(*where).values(values),
+        delete(table).where(*where),
+    )
+
+
+@cache
+def _compiled(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
+    found = statement.compile(dialect=dialect)
+    return str(found), tuple(found.positiontup) if found.positional else None
+
+
+def run(connection: Connection, statement: Any, **values: Any) -> CursorResult[Any]:
+    """Execute a statement that was built once: its text goes to the driver as it is."""
+    text, order = _compiled(statement, connection.dialect)
+    if order is None:
+        return connection.exec_driver_sql(text, values)
+    return connection.exec_driver_sql(text, tuple(values[name] for name in order))
+
+
+def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:
+    return {f"key_{c.name}": v for c, v in zip(table.primary_key, key, strict=True)}
+
+
+def seal(table: Table, columns: tuple[Any, ...]) -> int:
+    return checksum((str(table.name), *columns))
+
+
+def checked(kind: type[R], table: Table, row: Row[Any]) -> R:
+    columns, stored = row[:-1], row[-1]
+    if seal(table, tuple(columns)) != stored:
+        raise damaged(table.name, f"row {columns[:2]!r}")
+    return kind(*columns)
