@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -18,7 +17,7 @@ from chaos_run import (
     unbroken,
     watch,
 )
-from chaos_tasks import BAD, GOOD
+from chaos_tasks import BAD, GOOD, counted
 from chaos_terminal import CTRL_C, terminal
 
 import runyard as ry
@@ -30,7 +29,7 @@ def test_promise_1_an_outcome_is_recorded_exactly_once_and_survives_the_death_of
 ) -> None:
     """A task may run more than once; its outcome is recorded exactly once; a recorded outcome
     survives the death of any process."""
-    scene = Scene(tmp_path, tasks=800, pace=0.002)
+    scene = Scene(tmp_path, tasks=500, pace=0.002)
     with engine(scene) as victim:
         assert victim.until_started(300)
         seen = watch(scene.yard)
@@ -51,17 +50,16 @@ def test_promise_2_the_same_outcomes_on_every_backend_and_with_any_number_of_wor
 ) -> None:
     """The same batch, seed and code give the same outcomes on every backend and with any number
     of workers."""
-    scene = Scene(tmp_path, tasks=500)
-    digests = {}
-    for backend in NAMES:
-        for workers in (1, 2, 5):
-            here = replace(
-                scene, folder=tmp_path / f"{backend}-{workers}", backend=backend, workers=workers
-            )
-            digests[backend, workers] = finish(here)["digest"]
-    assert set(digests.values()) == {unbroken(scene)}
-    other = finish(replace(scene, folder=tmp_path / "other", seed=12))
-    assert other["digest"] != unbroken(scene)
+    with ry.Yard(tmp_path / "yard") as yard:
+
+        def digest(backend: str, workers: int, seed: int = 11) -> str | None:
+            name = f"{backend}-{workers}-{seed}"
+            batch = ry.grid(counted, x=range(500), seed=seed, name=name)
+            return yard.run(batch, backend=backend, workers=workers).digest
+
+        found = {digest(backend, workers) for backend in NAMES for workers in (1, 2, 5)}
+        assert found == {unbroken(Scene(tmp_path, tasks=500))}
+        assert digest("processes", 2, seed=12) not in found
 
 
 def test_promise_3_a_bad_task_costs_that_task_alone(tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_promise_4_ctrl_c_keeps_everything_finished_and_resume_goes_on(
 ) -> None:
     """Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` goes on from
     there."""
-    scene = Scene(tmp_path, tasks=200, pace=0.02, backend=backend)
+    scene = Scene(tmp_path, tasks=500, pace=0.02, backend=backend)
     with terminal(scene, scene.command()) as shown:
         shown.until_started(20)
         shown.press(CTRL_C)

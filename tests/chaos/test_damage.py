@@ -37,9 +37,7 @@ def build(place: Path, *, finished: bool) -> None:
     """A yard with a described batch (done, or partly) and a listed one; everything in one file."""
     with ry.Yard(place) as yard:
         batch = ry.grid(varied, x=range(TASKS), seed=3, name="varied")
-        result = yard.run(
-            batch, backend="serial", retries=1, backoff=0.001, fail_fast=not finished
-        )
+        result = yard.run(batch, backend="serial", retries=1, backoff=0.001, fail_fast=not finished)
         assert (result.stats.done == TASKS) is finished
         chain = [
             ry.Task(step, {"x": n}, name=f"t{n}", after=(f"t{n - 1}",) if n else ())

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -107,10 +107,16 @@ def test_a_run_goes_on_by_itself_when_there_is_room_in_time(tmp_path: Path) -> N
         assert_sound(scene)
 
 
-@pytest.mark.parametrize("spare", [0, 20_000, 60_000, 120_000, 200_000])
-def test_a_start_on_a_full_disk_is_an_error_in_words(tmp_path: Path, spare: int) -> None:
+@pytest.mark.parametrize("spares", [small([0, 100_000]), full(range(0, 400_000, 16_384))])
+def test_a_start_on_a_full_disk_is_an_error_in_words(tmp_path: Path, spares: Sequence[int]) -> None:
+    for spare in spares:
+        _start(tmp_path / str(spare), spare)
+
+
+def _start(tmp_path: Path, spare: int) -> None:
+    tmp_path.mkdir()
     with small_disk(tmp_path / "disk", 4 << 20) as mounted:
-        scene = Scene(tmp_path, tasks=200, place=tmp_path / "disk" / "yard")
+        scene = Scene(tmp_path, tasks=500, place=tmp_path / "disk" / "yard")
         (tmp_path / "disk" / "yard").mkdir()
         ballast = fill(tmp_path / "disk", spare=spare) if mounted else None
         with engine(scene, file_limit=None if mounted else spare + 1) as stuck:

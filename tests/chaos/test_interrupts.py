@@ -14,7 +14,9 @@ from chaos_run import PROMPTLY, Scene, assert_sound, finish, photograph, unbroke
 from chaos_terminal import CTRL_C, terminal
 from polling import eventually
 
-BACKENDS = ["processes", "threads", "serial", "async"]
+from runyard.backends import NAMES
+
+slow = pytest.mark.slow
 
 
 def by_script(scene: Scene) -> list[str]:
@@ -42,6 +44,11 @@ def by_command_line(scene: Scene) -> list[str]:
 
 WAYS = [by_script, by_command_line]
 Way = Callable[[Scene], list[str]]
+PLACES = [
+    pytest.param(way, backend, marks=[] if way is by_script or backend == "processes" else [slow])
+    for way in WAYS
+    for backend in NAMES
+]
 
 
 def goes_on(scene: Scene) -> None:
@@ -50,12 +57,11 @@ def goes_on(scene: Scene) -> None:
     assert_sound(scene)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "backend"), PLACES)
 def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
     tmp_path: Path, way: Way, backend: str
 ) -> None:
-    scene = Scene(tmp_path, tasks=400, pace=0.05, backend=backend)
+    scene = Scene(tmp_path, tasks=500, pace=0.02, backend=backend)
     with terminal(scene, way(scene)) as shown:
         shown.until_started(20)
         shown.press(CTRL_C)
@@ -72,10 +78,9 @@ def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
     goes_on(scene)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "backend"), PLACES)
 def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> None:
-    scene = Scene(tmp_path, tasks=60, backend=backend)
+    scene = Scene(tmp_path, tasks=500, backend=backend)
     part = _part(scene)
     slow = scene.slower(600.0)
     with terminal(slow, way(slow)) as shown:
@@ -94,7 +99,7 @@ def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_sigterm_finishes_what_runs_and_keeps_it(tmp_path: Path, way: Way) -> None:
-    scene = Scene(tmp_path, tasks=400, pace=0.05)
+    scene = Scene(tmp_path, tasks=500, pace=0.02)
     with terminal(scene, way(scene)) as shown:
         shown.until_started(20)
         os.kill(shown.pid, signal.SIGTERM)
@@ -107,7 +112,7 @@ def test_sigterm_finishes_what_runs_and_keeps_it(tmp_path: Path, way: Way) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ctrl_c_before_anything_runs_leaves_nothing(tmp_path: Path, way: Way) -> None:
-    scene = Scene(tmp_path, tasks=60)
+    scene = Scene(tmp_path, tasks=500)
     with terminal(scene, way(scene)) as shown:
         assert eventually(lambda: (scene.yard / "yard.db").exists()), shown.end
         shown.press(CTRL_C)

@@ -21,7 +21,7 @@ from chaos_run import (
 from polling import eventually
 
 
-@pytest.mark.parametrize(("engines", "tasks", "rounds"), [small(2, 1500, 1), full(4, 10_000, 5)])
+@pytest.mark.parametrize(("engines", "tasks", "rounds"), [small(2, 1200, 1), full(4, 10_000, 5)])
 def test_engines_share_a_batch_and_run_each_task_once(
     tmp_path: Path, engines: int, tasks: int, rounds: int
 ) -> None:
@@ -41,7 +41,7 @@ def test_engines_share_a_batch_and_run_each_task_once(
         assert_sound(scene)
 
 
-@pytest.mark.parametrize(("engines", "tasks"), [small(2, 1000), full(6, 5000)])
+@pytest.mark.parametrize(("engines", "tasks"), [small(2, 500), full(6, 5000)])
 def test_engines_run_different_batches_in_one_yard(
     tmp_path: Path, engines: int, tasks: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_engines_run_different_batches_in_one_yard(
 @pytest.mark.parametrize("rounds", [small(1), full(15)])
 def test_an_engine_finishes_what_its_dead_neighbour_left(tmp_path: Path, rounds: int) -> None:
     for number in range(rounds):
-        scene = Scene(tmp_path / str(number), tasks=1500, pace=0.002)
+        scene = Scene(tmp_path / str(number), tasks=1200, pace=0.002)
         with engine(scene) as victim, engine(scene) as heir:
             assert eventually(lambda: _both_at_work(scene), 60), heir.output  # noqa: B023
             victim.kill()

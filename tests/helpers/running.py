@@ -34,7 +34,11 @@ class Place(NamedTuple):
 
 PLACES = [
     Place("serial", 1),
-    *(Place(backend, workers) for backend in ("async", "threads", "processes") for workers in (1, 2, 5)),
+    *(
+        Place(backend, workers)
+        for backend in ("async", "threads", "processes")
+        for workers in (1, 2, 5)
+    ),
 ]
 
 

@@ -329,7 +329,9 @@ def hangs_with_children(folder: str, x: int) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "300"], start_new_session=True)
     double_fork = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print(os.getpid(), flush=True)\n    time.sleep(300)"
-    script = subprocess.Popen([sys.executable, "-c", double_fork], stdout=subprocess.PIPE, text=True)
+    script = subprocess.Popen(
+        [sys.executable, "-c", double_fork], stdout=subprocess.PIPE, text=True
+    )
     assert script.stdout is not None
     Path(folder, "pids").write_text(f"{os.getpid()} {child.pid} {script.stdout.readline().strip()}")
     while True:

@@ -90,7 +90,7 @@ class Engine:
             stack.callback(lambda: self._close_recorder(recorder, end, begin))
             stack.callback(backend.close)
             backend.open(self._job(number, slots), slots)
-            loop = self._loop(slots, recorder)
+            loop = self._loop(number, slots, recorder)
             self._say(recorder, self._started())
             with self._signals(loop):
                 end = loop.run()
@@ -147,7 +147,7 @@ class Engine:
             self._say(recorder, event)
         recorder.close()
 
-    def _loop(self, slots: Slots, recorder: Recorder) -> Loop:
+    def _loop(self, number: int, slots: Slots, recorder: Recorder) -> Loop:
         history: dict[int, tuple[int, int]] = {}
         with self._store.snapshot() as view:
             for row in view.attempts(self._recorded.id):
@@ -160,6 +160,7 @@ class Engine:
         return Loop(
             batch=self._recorded.id,
             name=self._recorded.name,
+            engine=number,
             seed=self._recorded.seed,
             options=self._recorded.options,
             backend=self._backend,

@@ -15,35 +15,28 @@ from itertools import count
 
 from runyard import clock, faults
 from runyard.attempt.slots import IDLE, Note, Slots
-from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Item, Loss, Report
 from runyard.backends.base import Backend
 from runyard.events import (
     Event,
     Notice,
     Progress,
-    Redactor,
-    TaskCancelled,
     TaskEmitted,
-    TaskFailed,
-    TaskRetried,
     WorkerLost,
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.flight import Flight
-from runyard.schedule.recorder import Recorder, Wishes, cancelled_row
+from runyard.schedule.judge import DEADLINE, Judge
+from runyard.schedule.recorder import Recorder, Wishes
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, Rows
-from runyard.spec.status import FAILED
+from runyard.spec.outcome import Rows
 from runyard.spec.task import Options
-from runyard.store.rows import AttemptRow, Claim
+from runyard.store.rows import Claim
 
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
-DEADLINE = "Deadline"
-"""Why a lane was ended whose task goes back to the queue."""
-
 DRY_SECONDS = 0.2
 BACKLOG_LIMIT = 200_000
 """Rows that may wait for the disk before no more work is sent."""
@@ -68,6 +61,7 @@ class Loop:
         *,
         batch: int,
         name: str,
+        engine: int,
         seed: int,
         options: Options,
         backend: Backend,
@@ -76,9 +70,7 @@ class Loop:
         publish: Callable[[Event], None],
         history: dict[int, tuple[int, int]],
     ) -> None:
-        self._batch = batch
         self._name = name
-        self._seed = seed
         self._options = options
         self._backend = backend
         self._slots = slots
@@ -87,13 +79,17 @@ class Loop:
         self._history = history  # task: own errors, worker deaths so far
         self._marked = sorted(history)
         self._agenda = Agenda()
+        self._judge = Judge(
+            batch=batch, name=name, engine=engine, seed=seed, options=options, agenda=self._agenda,
+            recorder=recorder, publish=publish, history=history,
+            fail_fast=lambda: self.stop(End.FAIL_FAST),
+        )  # fmt: skip
         self._flights: dict[int, Flight] = {}
         self._lanes: list[deque[Flight]] = [deque() for _ in range(backend.lanes)]
         self._slack = set(range(backend.lanes))  # lanes that have room
         self._ids = count(1)
         self._mean = policy.Mean()
         self._pace = policy.Pace()
-        self._redactor = Redactor()
         self._asked = False  # a claim is on its way
         self._dry_until = 0.0  # nothing to claim; look again then
         self._held: dict[int, Held] = {}
@@ -102,7 +98,6 @@ class Loop:
         self._began = clock.monotonic()
         self._shown = 0.0
         self._ticked = 0.0
-        self._cancelling: set[int] = set()
         self._suspects: deque[tuple[Held, Item]] = deque()
         self._alone = False  # a suspect is under way
         self._full = False
@@ -272,7 +267,7 @@ class Loop:
         if rows:
             self._recorder.rows(flight.held, rows)
         for failure in failures:
-            self._take_failure(flight.held, failure)
+            self._judge.failed(flight.held, failure)
         self._mean.update(report.seconds, report.done - flight.done)
         flight.done = report.done
         if report.finished:
@@ -289,55 +284,6 @@ class Loop:
         if items:
             self._agenda.add_back(flight.held, items, self._options.priority)
         flight.kept = min(flight.kept, max(start, flight.done))
-
-    def _take_failure(self, held: Held, failure: Failure) -> None:
-        row, info = failure.row, ErrorInfo.decode(failure.row.error or b"")
-        clean = ErrorInfo(*(self._redactor.redact_text(part) for part in info))
-        if clean != info:
-            row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
-        if row.task in self._cancelling:
-            self._cancelled(held, row.task)
-            return
-        retries = self._retries(held, row.task)
-        if policy.wants_retry(self._options, retries, row.attempt, failure.classes):
-            delay = policy.retry_delay(self._options, self._seed, row.task, row.attempt)
-            self._note_attempt(row, crash=False)
-            self._publish(
-                TaskRetried(
-                    batch=self._name, task=row.task, attempt=row.attempt, error=clean.kind,
-                    message=clean.message, delay=delay,
-                )
-            )  # fmt: skip
-            item = Item(row.task, row.attempt + 1, held.claim.tasks.get(row.task))
-            due = clock.monotonic() + delay
-            self._agenda.add_later(due, held, item, self._options.priority)
-            return
-        self._recorder.rows(held, [row])
-        self._history.pop(row.task, None)
-        self._publish(
-            TaskFailed(
-                batch=self._name, task=row.task, attempt=row.attempt, error=clean.kind,
-                message=clean.message, where=clean.where,
-            )
-        )  # fmt: skip
-        if self._options.fail_fast:
-            self.stop(End.FAIL_FAST)
-
-    def _retries(self, held: Held, task: int) -> int:
-        content = held.claim.tasks.get(task)
-        own = None if content is None else decode_listed(content).retries
-        return self._options.retries if own is None else own
-
-    def _note_attempt(self, row: OutcomeRow, *, crash: bool) -> None:
-        errors, crashes = self._history.get(row.task, (0, 0))
-        now = (errors, crashes + 1) if crash else (errors + 1, crashes)
-        self._history[row.task] = now
-        self._recorder.attempt(
-            AttemptRow(
-                self._batch, row.task, sum(now), int(crash), row.error or b"", row.started,
-                row.seconds,
-            )
-        )  # fmt: skip
 
     def _take_loss(self, loss: Loss) -> None:
         """A lane is gone: charge the task it was running, put its neighbours back."""
@@ -360,35 +306,7 @@ class Loop:
                 WorkerLost(batch=self._name, worker=loss.lane, reason=loss.reason, task=task)
             )
         if running is not None:
-            self._charge(running.held, loss)
-
-    def _charge(self, held: Held, loss: Loss) -> None:
-        assert loss.task is not None
-        if loss.error == DEADLINE:
-            item = Item(loss.task, loss.attempt, held.claim.tasks.get(loss.task))
-            self._agenda.add_back(held, [item], self._options.priority)
-            return
-        if loss.error == "TaskCancelled":
-            self._cancelled(held, loss.task)
-            return
-        info = ErrorInfo(loss.error, loss.reason, "", "")
-        row = OutcomeRow.sealed(
-            self._batch, loss.task, FAILED, loss.attempt, None, info.encode(), loss.started,
-            loss.seconds, loss.lane,
-        )  # fmt: skip
-        if loss.error != "WorkerDied":
-            self._take_failure(held, Failure(row, [loss.error, "TaskError", "RunyardError"]))
-            return
-        crashes = self._history.get(loss.task, (0, 0))[1] + 1
-        if policy.survives_crash(self._options, crashes):
-            self._note_attempt(row, crash=True)
-            item = Item(loss.task, loss.attempt, held.claim.tasks.get(loss.task))
-            self._agenda.add_item(held, item, self._options.priority)
-            return
-        reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
-        info = ErrorInfo("WorkerDied", reason, "", "")
-        final = OutcomeRow.sealed(self._batch, *row[:4], info.encode(), *row[5:8])
-        self._take_failure(held, Failure(final, ["WorkerDied"]))
+            self._judge.lost(running.held, loss)
 
     def _emitted(self, emission: Emission) -> None:
         self._publish(
@@ -480,7 +398,7 @@ class Loop:
                 self.stop(End.CANCELLED)
             elif wishes.control == "stop" or wishes.stop:
                 self.stop(End.STOPPED)
-            fresh = set(wishes.cancel) - self._cancelling
+            fresh = set(wishes.cancel) - self._judge.cancelling
             if fresh:
                 self._cancel_tasks(fresh)
         full, self._full = self._full, self._recorder.full_since is not None
@@ -489,7 +407,7 @@ class Loop:
             self._publish(Notice(batch=self._name, text=text, level="warning"))
 
     def _cancel_tasks(self, tasks: set[int]) -> None:
-        self._cancelling |= tasks
+        self._judge.cancelling |= tasks
         for number, lane in enumerate(self._lanes):
             note = self._slots.read(number)
             if note.task in tasks:
@@ -497,11 +415,7 @@ class Loop:
             elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
                 self._take_back(number)
         for held, item in self._agenda.remove(tasks):
-            self._cancelled(held, item.task)
-
-    def _cancelled(self, held: Held, task: int) -> None:
-        self._recorder.rows(held, [cancelled_row(self._batch, task)])
-        self._publish(TaskCancelled(batch=self._name, task=task))
+            self._judge.cancelled(held, item.task)
 
     def progress(self) -> Progress:
         """Where the batch stands."""

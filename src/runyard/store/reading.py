@@ -14,6 +14,7 @@ from runyard.store import schema
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
+    CancelRow,
     ClaimRow,
     EngineRow,
     QueueRow,
@@ -104,7 +105,8 @@ class SqlSnapshot:
 
     def cancel_requests(self, batch: int) -> list[int]:
         table = schema.cancels
-        return list(self._connection.scalars(select(table.c.task).where(table.c.batch == batch)))
+        rows = self._all(CancelRow, table, table.c.batch == batch, order=[table.c.task])
+        return [row.task for row in rows]
 
     def timings(self, batch: int) -> Timings:
         table, batches = schema.outcomes, schema.batches

@@ -75,6 +75,21 @@ class QueueRow(msgspec.Struct, frozen=True):
     token: str | None
 
 
+class EdgeRow(msgspec.Struct, frozen=True):
+    """One listed task comes after another that has not completed yet."""
+
+    batch: int
+    before: int
+    task: int
+
+
+class CancelRow(msgspec.Struct, frozen=True):
+    """Somebody asks for a task that an engine holds to be cancelled."""
+
+    batch: int
+    task: int
+
+
 class AttemptRow(msgspec.Struct, frozen=True):
     """An attempt that did not end its task: an error before a retry, or a dead worker."""
 

@@ -168,11 +168,14 @@ MIGRATIONS: tuple[Migration, ...] = (_create_all,)
 
 def migrate(connection: Connection, steps: tuple[Migration, ...] = MIGRATIONS) -> None:
     """Bring a store to the present version, in the caller's transaction."""
-    from runyard.errors import StoreError
+    from runyard.errors import StoreDamaged, StoreError
 
     connection.execute(text("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)"))
     found = connection.execute(meta.select().where(meta.c.key == "schema_version")).one_or_none()
-    version = 0 if found is None else int(found.value)
+    known = "0" if found is None else str(found.value)
+    if not known.isdecimal():
+        raise StoreDamaged(f"the store is damaged: its schema version is {known!r}")
+    version = int(known)
     if version > len(steps):
         raise StoreError(
             f"this store has schema version {version}; this Runyard knows up to {len(steps)}",

@@ -20,6 +20,7 @@ from runyard.store.rows import (
     BatchRow,
     Claim,
     ClaimRow,
+    EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
@@ -150,14 +151,10 @@ class SqlTransaction(SqlSnapshot):
         return sum(counted.values())
 
     def followers(self, batch: int, task: int) -> list[int]:
-        edges, queue = schema.edges, schema.queue
-        query = (
-            select(edges.c.task)
-            .join(queue, (queue.c.batch == edges.c.batch) & (queue.c.task == edges.c.task))
-            .where(edges.c.batch == batch, edges.c.before == task)
-            .order_by(edges.c.task)
-        )
-        return list(self._connection.scalars(query))
+        edges = schema.edges
+        where = edges.c.batch == batch, edges.c.before == task
+        rows = self._all(EdgeRow, edges, *where, order=[edges.c.task])
+        return [row.task for row in rows if self._get(QueueRow, schema.queue, batch, row.task)]
 
     def settle_followers(self, batch: int, task: int) -> None:
         table = schema.queue

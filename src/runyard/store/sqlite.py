@@ -162,6 +162,10 @@ def translated(location: str) -> Iterator[None]:
                 f"the store {location} is damaged: {text}", hint="run `runyard doctor`"
             ) from error
         raise StoreError(f"the store {location} can't be used: {text}") from error
+    except UnicodeDecodeError as error:
+        raise StoreDamaged(
+            f"the store {location} is damaged: {error}", hint="run `runyard doctor`"
+        ) from error
     except OSError as error:
         if isinstance(error, RunyardError):
             raise

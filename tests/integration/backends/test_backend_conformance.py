@@ -425,7 +425,11 @@ def test_a_coroutine_may_raise_anything(place: Place, yard: ry.Yard) -> None:
     batch = ry.grid(sample_tasks.raises_strangely_later, how=hows, replicates=3)
     result = place.run(yard, batch, deadline="20s")
     assert result.end == "finished"
-    assert [kinds(result)[n] for n in range(3)] == ["SystemExit", "ExceptionGroup", "CancelledError"]
+    assert [kinds(result)[n] for n in range(3)] == [
+        "SystemExit",
+        "ExceptionGroup",
+        "CancelledError",
+    ]
 
 
 def test_a_callable_object_that_gives_a_coroutine_is_awaited(place: Place, yard: ry.Yard) -> None:
@@ -641,9 +645,7 @@ def test_a_workspace_starts_as_a_copy_of_the_template(
 @pytest.mark.parametrize(
     ("keep", "left"), [("always", {0, 1, 2, 3}), ("failed", {1, 3}), ("never", set())]
 )
-def test_workspaces_stay_by_policy(
-    place: Place, yard: ry.Yard, keep: str, left: set[int]
-) -> None:
+def test_workspaces_stay_by_policy(place: Place, yard: ry.Yard, keep: str, left: set[int]) -> None:
     result = place.run(yard, ry.grid(writes_a_file, x=range(4)), keep=keep)
     folder = yard.batch_folder(result.name)
     found = {int(path.parts[-3]) for path in folder.glob("tasks/*/*/workspace")}

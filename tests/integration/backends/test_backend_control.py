@@ -52,11 +52,11 @@ def noting(folder: str, name: str, after: tuple[str, ...] = (), **settings: Any)
 # Order
 
 
-def test_listed_tasks_start_by_priority_then_in_order(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_listed_tasks_start_by_priority_then_in_order(
+    yard: ry.Yard, gate: str, place: Place
+) -> None:
     names = ["medium-1", "low", "critical", "medium-2", "high", "critical-2"]
-    batch = listed(
-        gate, *(noting(gate, name, priority=name.partition("-")[0]) for name in names)
-    )
+    batch = listed(gate, *(noting(gate, name, priority=name.partition("-")[0]) for name in names))
     result = place.run(yard, batch)
     assert [o.value for o in result.outcomes()] == names
     expected = ["critical", "critical-2", "high", "medium-1", "medium-2", "low"]
@@ -125,7 +125,10 @@ def test_a_retried_task_keeps_its_priority(yard: ry.Yard, gate: str, place: Plac
     batch = listed(
         gate,
         ry.Task(fail_once_noted, {"folder": gate}, "important", priority="critical"),
-        *(ry.Task(slow_noted, {"folder": gate, "x": n}, f"{n}", priority="high") for n in range(40)),
+        *(
+            ry.Task(slow_noted, {"folder": gate, "x": n}, f"{n}", priority="high")
+            for n in range(40)
+        ),
     )
     result = place.run(yard, batch, retries=1, backoff=0.001)
     assert result.stats.completed == 41
@@ -678,7 +681,9 @@ def test_a_task_that_moves_elsewhere_does_not_take_its_neighbours_along(
     assert set(result.values()) == {os.getcwd()}
 
 
-@pytest.mark.parametrize("function", [sample_tasks.prints_past_python, sample_tasks.prints_from_a_child])
+@pytest.mark.parametrize(
+    "function", [sample_tasks.prints_past_python, sample_tasks.prints_from_a_child]
+)
 def test_what_is_printed_past_python_is_kept_with_its_task(
     yard: ry.Yard, place: Place, function: Any
 ) -> None:

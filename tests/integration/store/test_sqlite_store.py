@@ -386,7 +386,9 @@ def flip(path: Path, table: str, column: str) -> None:
     keys = [row[1] for row in raw.execute(f"PRAGMA table_info({table})") if row[5]]
     where = " AND ".join(f"{key} = :{key}" for key in keys)
     order = ", ".join(f"{key} DESC" for key in keys)
-    row = raw.execute(f"SELECT {', '.join(keys)}, {column} FROM {table} ORDER BY {order}").fetchone()
+    row = raw.execute(
+        f"SELECT {', '.join(keys)}, {column} FROM {table} ORDER BY {order}"
+    ).fetchone()
     value = row[-1]
     changed: Any
     if value is None:
@@ -415,7 +417,13 @@ def test_a_flipped_bit_in_any_column_is_found_by_a_check(
     assert list(store.check()) != []
 
 
-MOVED = [pair for pair in COLUMNS if pair[1] != "batch" or pair[0] in ("engines",)]
+# A row that is found by a column is not found where that column has changed; a check finds it.
+SOUGHT_BY = {"before"}
+MOVED = [
+    pair
+    for pair in COLUMNS
+    if pair[1] not in SOUGHT_BY and (pair[1] != "batch" or pair[0] in ("engines",))
+]
 
 
 @pytest.mark.parametrize(("table", "column"), MOVED, ids=[".".join(pair) for pair in MOVED])

@@ -1,0 +1,157 @@
+"""What becomes of an attempt that did not complete: another one, or its task's end.
+
+raised, ran too long, used too much ──▶ a retry if the options allow, else failed
+its worker died ──────────────────────▶ again, up to `crash_attempts` times, else WorkerDied
+somebody cancelled it ────────────────▶ cancelled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runyard import clock
+from runyard.attempt.wire import Failure, Item, Loss
+from runyard.events import Event, Redactor, TaskCancelled, TaskFailed, TaskRetried
+from runyard.schedule import policy
+from runyard.schedule.agenda import Agenda, Held
+from runyard.schedule.recorder import Recorder, cancelled_row
+from runyard.spec.batch import decode_listed
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import FAILED
+from runyard.spec.task import Options
+from runyard.store.rows import AttemptRow
+
+DEADLINE = "Deadline"
+"""Why a lane was ended whose task goes back to the queue."""
+
+
+class Judge:
+    """Decides by `policy`, and tells the recorder, the agenda and whoever listens."""
+
+    def __init__(
+        self,
+        *,
+        batch: int,
+        name: str,
+        engine: int,
+        seed: int,
+        options: Options,
+        agenda: Agenda,
+        recorder: Recorder,
+        publish: Callable[[Event], None],
+        history: dict[int, tuple[int, int]],
+        fail_fast: Callable[[], None],
+    ) -> None:
+        self._batch = batch
+        self._name = name
+        self._engine = engine
+        self._seed = seed
+        self._options = options
+        self._agenda = agenda
+        self._recorder = recorder
+        self._publish = publish
+        self._history = history  # task: own errors, worker deaths so far
+        self._fail_fast = fail_fast
+        self._redactor = Redactor()
+        self.cancelling: set[int] = set()  # what somebody asked to cancel
+
+    def failed(self, held: Held, failure: Failure) -> None:
+        """The task raised, ran too long or used too much."""
+        row, info = self._redacted(failure.row)
+        if row.task in self.cancelling:
+            self.cancelled(held, row.task)
+        elif self._is_worth_a_retry(held, row, failure.classes):
+            self._retry(held, row, info)
+        else:
+            self._end(held, row, info)
+
+    def lost(self, held: Held, loss: Loss) -> None:
+        """Its lane was ended, or died, while the task ran."""
+        assert loss.task is not None
+        if loss.error == DEADLINE:
+            item = self._item(held, loss.task, loss.attempt)
+            self._agenda.add_back(held, [item], self._options.priority)
+        elif loss.error == "TaskCancelled":
+            self.cancelled(held, loss.task)
+        elif loss.error == "WorkerDied":
+            self._crashed(held, loss)
+        else:
+            row = self._row(loss, loss.reason)
+            self.failed(held, Failure(row, [loss.error, "TaskError", "RunyardError"]))
+
+    def cancelled(self, held: Held, task: int) -> None:
+        """Somebody cancelled the task."""
+        self._recorder.rows(held, [cancelled_row(self._batch, task)])
+        self._publish(TaskCancelled(batch=self._name, task=task))
+
+    def _crashed(self, held: Held, loss: Loss) -> None:
+        assert loss.task is not None
+        crashes = self._history.get(loss.task, (0, 0))[1] + 1
+        if policy.survives_crash(self._options, crashes):
+            self._note_attempt(self._row(loss, loss.reason), crash=True)
+            item = self._item(held, loss.task, loss.attempt)
+            self._agenda.add_item(held, item, self._options.priority)
+            return
+        reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
+        row = self._row(loss, reason)
+        self._end(held, row, ErrorInfo.decode(row.error or b""))
+
+    def _is_worth_a_retry(self, held: Held, row: OutcomeRow, classes: list[str]) -> bool:
+        content = held.claim.tasks.get(row.task)
+        own = None if content is None else decode_listed(content).retries
+        retries = self._options.retries if own is None else own
+        return policy.wants_retry(self._options, retries, row.attempt, classes)
+
+    def _retry(self, held: Held, row: OutcomeRow, info: ErrorInfo) -> None:
+        delay = policy.retry_delay(self._options, self._seed, row.task, row.attempt)
+        self._note_attempt(row, crash=False)
+        item = self._item(held, row.task, row.attempt + 1)
+        self._agenda.add_later(clock.monotonic() + delay, held, item, self._options.priority)
+        self._publish(
+            TaskRetried(
+                batch=self._name, task=row.task, attempt=row.attempt, error=info.kind,
+                message=info.message, delay=delay,
+            )
+        )  # fmt: skip
+
+    def _end(self, held: Held, row: OutcomeRow, info: ErrorInfo) -> None:
+        self._recorder.rows(held, [row])
+        self._history.pop(row.task, None)
+        self._publish(
+            TaskFailed(
+                batch=self._name, task=row.task, attempt=row.attempt, error=info.kind,
+                message=info.message, where=info.where,
+            )
+        )  # fmt: skip
+        if self._options.fail_fast:
+            self._fail_fast()
+
+    def _note_attempt(self, row: OutcomeRow, *, crash: bool) -> None:
+        errors, crashes = self._history.get(row.task, (0, 0))
+        now = (errors, crashes + 1) if crash else (errors + 1, crashes)
+        self._history[row.task] = now
+        self._recorder.attempt(
+            AttemptRow(
+                self._batch, row.task, sum(now), int(crash), row.error or b"", row.started,
+                row.seconds,
+            )
+        )  # fmt: skip
+
+    def _row(self, loss: Loss, reason: str) -> OutcomeRow:
+        error = ErrorInfo(loss.error, reason, "", "").encode()
+        worker = self._engine << 16 | loss.lane
+        return OutcomeRow.sealed(
+            self._batch, loss.task, FAILED, loss.attempt, None, error, loss.started, loss.seconds,
+            worker,
+        )  # fmt: skip
+
+    def _redacted(self, row: OutcomeRow) -> tuple[OutcomeRow, ErrorInfo]:
+        info = ErrorInfo.decode(row.error or b"")
+        clean = ErrorInfo(*(self._redactor.redact_text(part) for part in info))
+        if clean != info:
+            row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
+        return row, clean
+
+    @staticmethod
+    def _item(held: Held, task: int, attempt: int) -> Item:
+        return Item(task, attempt, held.claim.tasks.get(task))
