@@ -45,6 +45,9 @@ written from the code by `make docs`; don't edit it. For how to use these things
   [Environment variables](#environment-variables)
 """
 
+HANDED_OUT = ("Context", "Result")
+"""Classes that users get and don't make."""
+
 ALSO = (result.Stats, outcome.ErrorInfo, failures.FailureGroup)
 """Classes that the public ones hand out."""
 
@@ -60,7 +63,7 @@ KEYS = {
     "grid": "`[grid]`: lists of values; every combination of them.",
     "variant": "`[[variant]]`: a table of parameters each.",
     "case": "`[[case]]`: a table of parameters each; every variant meets every case.",
-    "task": "`[[task]]`: a task of its own each, in place of all the above but name and seed.",
+    "task": "`[[task]]`: a task of its own each, in place of a function, grid and cases.",
     "options": "`[options]`: any of the [options](#runyardoptions).",
 }
 TASK_KEYS = {
@@ -146,15 +149,14 @@ def _class(cls: type) -> list[str]:
     methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
     constructor = methods.pop("__init__", None)
     lines = []
-    if constructor is not None and cls.__name__ != "Context":  # tasks are given theirs
+    if constructor is not None and cls.__name__ not in HANDED_OUT:
         lines += _code(_signature(cls, constructor, cls.__name__))
     lines += _doc(cls)
     if constructor is not None and (told := ast.get_docstring(constructor)):
         lines += [told, ""]
     fields = [*_fields(cls, node), *_attributes(cls, constructor)]
     if fields:
-        member = "member" if issubclass(cls, enum.Enum) else "field"
-        lines += [*_field_table(fields, member), ""]
+        lines += [*_field_table(fields, enumerated=issubclass(cls, enum.Enum)), ""]
     for name, method in methods.items():
         told = ast.get_docstring(method)
         if not name.startswith("_") and told:
@@ -210,7 +212,7 @@ def _parameter(thing: Any, arg: ast.arg, default: ast.expr | None) -> str:
     if arg.annotation is not None:
         text += f": {_segment(thing, arg.annotation)}"
     if default is not None:
-        text += f"{' = ' if arg.annotation is not None else '='}{_segment(thing, default)}"
+        text += f"{' = ' if arg.annotation is not None else '='}{_default(thing, default)}"
     return text
 
 
@@ -222,7 +224,7 @@ def _fields(cls: type, node: ast.ClassDef) -> Iterator[Field]:
         meaning = source.comments.get(each.end_lineno or 0, "") or _string(after)
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
             kind = _segment(cls, each.annotation)
-            default = "" if each.value is None else _segment(cls, each.value)
+            default = "" if each.value is None else _default(cls, each.value)
             if not each.target.id.startswith("_") and not kind.startswith("ClassVar"):
                 yield Field(each.target.id, kind, default, meaning)
         elif isinstance(each, ast.Assign) and issubclass(cls, enum.Enum):
@@ -246,8 +248,10 @@ def _attributes(cls: type, constructor: ast.AST | None) -> Iterator[Field]:
             yield Field(name, kind, "", _source(cls).comments.get(each.end_lineno or 0, ""))
 
 
-def _field_table(fields: list[Field], first: str) -> list[str]:
-    heads = [first, "type", "default", "meaning"]
+def _field_table(fields: list[Field], *, enumerated: bool) -> list[str]:
+    heads = ["member" if enumerated else "field", "type", "default", "meaning"]
+    if enumerated:
+        heads[2] = "value"
     rows = [[f"`{f.name}`", _span(f.type), _span(f.default), f.meaning] for f in fields]
     shown = [0, *(at for at in (1, 2, 3) if any(row[at] for row in rows))]
     return _table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows])
@@ -427,6 +431,14 @@ def _node(thing: Any) -> ast.AST:
 def _segment(thing: Any, node: ast.AST) -> str:
     text = ast.get_source_segment(_source(thing).text, node) or ""
     return " ".join(text.split())
+
+
+def _default(thing: Any, node: ast.expr) -> str:
+    """A default as written; a private name as what it stands for, a factory as nothing."""
+    text = _segment(thing, node)
+    if isinstance(node, ast.Name) and text.startswith("_"):
+        return repr(getattr(sys.modules[thing.__module__], text))
+    return "" if text.startswith("field(") else text
 
 
 def _string(node: ast.AST | None) -> str:

@@ -1,4 +1,7 @@
-"""What `make demo` shows: a batch on all cores, interrupted in the middle, resumed to its end."""
+"""What `make demo` shows: a batch on all cores, interrupted in the middle, resumed to its end.
+
+`python examples/demo.py 25` does the same with 25 replicates in place of the file's 250.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def runyard(*words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "runyard", *words])
 
 
-def interrupt_when_half_done(process: subprocess.Popen[bytes], place: str) -> None:
+def interrupt_in_the_middle(process: subprocess.Popen[bytes], place: str) -> None:
     """Press Ctrl-C as soon as a third of the outcomes is recorded."""
     while process.poll() is None:
         time.sleep(0.05)
@@ -70,10 +73,11 @@ def table(result: ry.Result) -> Table:
 def main() -> int:
     """Run, interrupt, resume, show."""
     batch = str(HERE / "walks.toml")
+    replicates = sys.argv[1] if len(sys.argv) > 1 else "250"
     with tempfile.TemporaryDirectory(prefix="runyard-demo-") as place:
-        say("3,000 tasks of 200 random walkers each, on every core")
-        first = runyard("run", batch, "--yard", place)
-        interrupt_when_half_done(first, place)
+        say(f"{12 * int(replicates):,} tasks of 200 random walkers each, on every core")
+        first = runyard("run", batch, "--replicates", replicates, "--yard", place)
+        interrupt_in_the_middle(first, place)
         console.print(f"[dim]Ctrl-C was pressed: exit code {first.wait()}[/dim]")
         say("What finished is recorded; the rest goes on from there")
         second = runyard("resume", "walks", "--yard", place)

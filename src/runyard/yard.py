@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from runyard.attempt.load import load
+from runyard.attempt.runner import StopNow
 from runyard.attempt.shell import fields
 from runyard.backends import open_backend
 from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
@@ -23,17 +24,17 @@ from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule.engine import Engine
 from runyard.schedule.enroll import enroll
+from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.loop import End
-from runyard.schedule.recorder import cancelled_row
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch, items
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import Target, check_parameters
+from runyard.spec.task import Target, check_parameters, defaults_of
 from runyard.store import open_store
 from runyard.store.base import Store
-from runyard.store.recorded import Recorded
+from runyard.store.recorded import Recorded, encode_options
 from runyard.store.rows import BatchRow
 
 DEFAULT = ".runyard"
@@ -107,11 +108,19 @@ class Yard:
         progress: Progress = None,
         on_event: OnEvent | None = None,
         codec: str = "msgpack",
+        **options: Any,
     ) -> Result:
-        """Go on with a recorded batch. One of functions by value needs its script run again."""
+        """Go on with a recorded batch. One of functions by value needs its script run again.
+
+        `options` take the place of those it was run with.
+        """
         recorded = self.recorded(name)
         if recorded.row.pending:
             self.refuse_by_value(name)
+        if options:
+            changed = encode_options(recorded.options.with_(**options))
+            with self.store.transaction() as tx:
+                recorded = Recorded(tx.update_batch(recorded.id, options=changed))
         place = open_backend(backend, workers)
         return self._run(recorded, place, {}, codec, progress, on_event, [])
 
@@ -250,7 +259,10 @@ class Yard:
             if not recorded.row.pending:
                 return Result(self.store, recorded.name, codec=codec, end=End.FINISHED.value)
             engine = Engine(self.store, recorded, backend, self.folder, self.bus.publish, functions)
-            end = engine.run()
+            try:
+                end = engine.run()
+            except StopNow:
+                end = End.INTERRUPTED
             self.bus.flush()
         if end is End.INTERRUPTED:
             if engine.signal == signal.SIGTERM:
@@ -260,7 +272,9 @@ class Yard:
 
     def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
         root = os.getcwd()
-        code = {**_check_targets(batch, root), **batch.code()}
+        found = _check_targets(batch, root)
+        batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
+        code = {**{ref: fingerprint(fn) for ref, fn in found.items()}, **batch.code()}
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
@@ -280,7 +294,9 @@ class Yard:
             tx.request_cancel(recorded.id, task)
             return 1
         rows = [cancelled_row(recorded.id, task)]
-        return int(tx.record(recorded.id, rows, listed=recorded.listed))
+        if recorded.listed:
+            return record_listed(tx, recorded.id, rows)
+        return int(tx.record(recorded.id, rows, listed=False))
 
     def _refuse_running(self, tx: Any, recorded: Recorded) -> None:
         if any(e.batch == recorded.id and self.store.alive(e.id) for e in tx.engines()):
@@ -350,9 +366,9 @@ def _first_parameter(fn: Callable[..., Any]) -> str:
     return names[0]
 
 
-def _check_targets(batch: Batch, root: str) -> dict[str, str]:
+def _check_targets(batch: Batch, root: str) -> dict[str, Callable[..., Any]]:
     """Load what can be loaded, so that a mistake shows before anything starts."""
-    code = {}
+    found = {}
     described = [(batch.target, _names(batch))] if batch.target is not None else []
     for target, names in described + [(t.target, set(t.params)) for t in batch.listed]:
         assert target is not None
@@ -361,8 +377,8 @@ def _check_targets(batch: Batch, root: str) -> dict[str, str]:
         elif target.kind in ("import", "file"):
             function = load(target, root)
             check_parameters(function, names)
-            code[target.ref] = fingerprint(function)
-    return code
+            found[target.ref] = function
+    return found
 
 
 def _names(batch: Batch) -> set[str]:

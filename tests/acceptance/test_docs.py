@@ -4,12 +4,11 @@ out of the reference, and the promises stand in the README word for word."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,7 +115,6 @@ def _chapters() -> dict[str, list[Step]]:
     parts = (DOCS / "how-to.md").read_text(encoding="utf-8").split("\n## ")[1:]
     found = {part.partition("\n")[0]: _steps(part) for part in parts}
     found["Quickstart"] = _steps((DOCS / "quickstart.md").read_text(encoding="utf-8"))
-    found["README"] = _steps(README.read_text(encoding="utf-8"))
     return {title: steps for title, steps in found.items() if steps}
 
 
@@ -131,54 +129,68 @@ def _steps(text: str) -> list[Step]:
 
 
 CHAPTERS = _chapters()
+RECIPES = {
+    title: [step.text for step in steps]
+    for title, steps in CHAPTERS.items()
+    if all(step.kind == "python" for step in steps)
+}
+SESSIONS = {title: steps for title, steps in CHAPTERS.items() if title not in RECIPES}
+QUICK = {"Quickstart"}
+
+COOK = """
+import json, sys, traceback
+
+failed = {}
+for title, scripts in json.load(open("recipes.json")).items():
+    try:
+        for script in scripts:
+            exec(compile(script, title, "exec"), {"__name__": "__main__"})
+    except BaseException:
+        failed[title] = traceback.format_exc()
+json.dump(failed, open("failed.json", "w"))
+"""
+"""Runs scripts one after another in one process, as cells of a notebook are."""
 
 
 @pytest.fixture(scope="module")
-def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
-    """Every chapter, done as its reader would do it; a few at a time."""
-    programs = tmp_path_factory.mktemp("bin")
-    for name, words in {"runyard": "-m runyard", "python": ""}.items():
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
-        program.chmod(0o755)
-    environment = {k: v for k, v in os.environ.items() if k != "RUNYARD_YARD"}
-    environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
-    with ThreadPoolExecutor(3) as pool:
-        yield {
-            title: pool.submit(_follow, steps, tmp_path_factory.mktemp("folder"), environment)
-            for title, steps in sorted(CHAPTERS.items(), key=lambda entry: -len(entry[1]))
-        }
+def failed_recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("kitchen")
+    (folder / "recipes.json").write_text(json.dumps(RECIPES))
+    (folder / "cook.py").write_text(COOK)
+    code, output = _call("python cook.py", folder, _environment(folder))
+    assert code == 0, output
+    found: dict[str, str] = json.loads((folder / "failed.json").read_text())
+    return found
 
 
-@pytest.mark.parametrize("title", CHAPTERS)
-def test_what_a_page_tells_its_reader_to_do_works(
-    followed: dict[str, Future[None]], title: str
-) -> None:
-    followed[title].result()
+@pytest.mark.parametrize("title", RECIPES)
+def test_a_recipe_in_python_works(failed_recipes: dict[str, str], title: str) -> None:
+    assert title not in failed_recipes, failed_recipes.get(title)
+
+
+@pytest.mark.parametrize(
+    "title", [pytest.param(t, marks=() if t in QUICK else pytest.mark.slow) for t in SESSIONS]
+)
+def test_commands_of_a_page_work_as_shown(title: str, tmp_path: Path) -> None:
+    environment = _environment(tmp_path)
+    for step in SESSIONS[title]:
+        if step.kind == "file":
+            (tmp_path / step.name).write_text(step.text)
+        elif step.kind == "python":
+            (tmp_path / "script.py").write_text(step.text)
+            code, output = _call("python script.py", tmp_path, environment)
+            assert code == 0, f"{step.text}\n{output}"
+        else:
+            _type(step.text, tmp_path, environment)
 
 
 def test_the_readme_shows_the_digest_that_its_example_has(tmp_path: Path) -> None:
     code, shown = re.findall(r"```\w*\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[:2]
     (tmp_path / "toss.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "toss.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
-        env={k: v for k, v in os.environ.items() if k != "RUNYARD_YARD"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    status, output = _call("python toss.py", tmp_path, _environment(tmp_path))
+    assert status == 0, output
     assert _digests(shown)
-    assert _digests(done.stdout) == _digests(shown)
-
-
-def _follow(steps: list[Step], folder: Path, environment: dict[str, str]) -> None:
-    for step in steps:
-        if step.kind == "file":
-            (folder / step.name).write_text(step.text)
-        elif step.kind == "python":
-            (folder / "script.py").write_text(step.text)
-            code, output = _call("python script.py", folder, environment)
-            assert code == 0, f"{step.text}\n{output}"
-        else:
-            _type(step.text, folder, environment)
+    assert _digests(output) == _digests(shown)
 
 
 def _type(text: str, folder: Path, environment: dict[str, str]) -> None:
@@ -202,6 +214,18 @@ def _call(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, st
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
     )  # fmt: skip
     return done.returncode, done.stdout
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """One in which `python` and `runyard` are the ones under test, and no yard is set."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, words in {"runyard": "-m runyard", "python": ""}.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        program.chmod(0o755)
+    found = {k: v for k, v in os.environ.items() if k != "RUNYARD_YARD"}
+    return found | {"PATH": f"{programs}{os.pathsep}{found['PATH']}"}
 
 
 def _digests(text: str) -> list[str]:

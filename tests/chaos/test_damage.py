@@ -133,9 +133,14 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
     assert tally["found"] > tally["changes nothing"]
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM outcomes WHERE task = {task}",
-                                    "UPDATE outcomes SET status = 5 - status WHERE task = {task}",
-                                    "UPDATE outcomes SET task = 1000 WHERE task = {task}"])  # fmt: skip
+CHANGES = {
+    "gone": "DELETE FROM outcomes WHERE task = {task}",
+    "another status": "UPDATE outcomes SET status = 5 - status WHERE task = {task}",
+    "another number": "UPDATE outcomes SET task = 1000 WHERE task = {task}",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("task", [2, 3])
 def test_an_outcome_that_is_gone_or_changed_is_missed_by_every_read(
     tmp_path: Path, change: str, task: int
@@ -143,7 +148,7 @@ def test_an_outcome_that_is_gone_or_changed_is_missed_by_every_read(
     build(tmp_path / "yard", finished=True)
     truth = read_all(tmp_path / "yard")
     connection = sqlite3.connect(tmp_path / "yard" / "yard.db")
-    connection.execute(change.format(task=task))
+    connection.execute(CHANGES[change].format(task=task))
     connection.commit()
     connection.close()
     found = read_all(tmp_path / "yard")

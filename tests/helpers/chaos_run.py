@@ -103,8 +103,8 @@ class Engine:
         self.scene = scene
         self.mark = uuid.uuid4().hex
         scene.folder.mkdir(parents=True, exist_ok=True)
-        self._out = tempfile.TemporaryFile()
-        self._err = tempfile.TemporaryFile()
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
         extra = {"RUNYARD_FAULT": fault} if fault else {}
         self.process = subprocess.Popen(
             command or scene.command(**more),

@@ -351,8 +351,13 @@ def sleeps(seconds: float) -> float:
 # Parity
 
 
-def mixed(ctx: ry.Context, x: int) -> Any:
-    """Numbers, failures, retries, events, arrays and NaN, as the task's number has it."""
+def mixed(ctx: ry.Context, folder: str, x: int) -> Any:
+    """Numbers, failures, retries, events, arrays and NaN, as the task's number has it.
+
+    Takes its time unless somebody said `hurry`.
+    """
+    if not Path(folder, "hurry").exists():
+        time.sleep(0.003)
     kind = x % 8
     number = float(ctx.rng.normal())
     if kind == 0:

@@ -12,7 +12,7 @@ from typing import Any
 
 from runyard.errors import BadTarget
 from runyard.spec.codec import load_function
-from runyard.spec.task import Target
+from runyard.spec.task import FILE_MODULE, Target
 
 
 def load(
@@ -60,7 +60,7 @@ def _import(name: str, root: str) -> Any:
             hint=f"it is looked for in {root} and on Python's path; "
             "a file is named path/file.py:function",
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadTarget(
             f"importing {name} failed: {type(error).__name__}: {error}",
             hint=f"try: python -c 'import {name}'",
@@ -73,7 +73,7 @@ def _load_file(path: Path) -> Any:
     path = path.resolve()
     # The content is part of the name, so that a changed file is a new module.
     version = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:8]
-    name = f"runyard_file_{path.stem}_{version}"
+    name = f"{FILE_MODULE}{path.stem}_{version}"
     if name in sys.modules:
         return sys.modules[name]
     if str(path.parent) not in sys.path:
@@ -85,7 +85,7 @@ def _load_file(path: Path) -> Any:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise BadTarget(
             f"loading {path} failed: {type(error).__name__}: {error}", hint=f"try: python {path}"

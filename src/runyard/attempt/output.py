@@ -44,10 +44,14 @@ class Output:
 class SpoolOutput(Output):
     """Descriptors 1 and 2 of a worker process, caught in spool files."""
 
-    quick = 0.0002  # too short to have started a process: only Python's own streams count
+    LEARNING = 500
+    """So many tasks are looked at however short they are, to see whether any prints past Python."""
 
     def __init__(self, spool: Path) -> None:
-        self.written = _written
+        self.written = touched
+        self.quick = -1.0
+        self._seen = 0
+        self._passed_python = False
         self._before = [(number, os.dup(number)) for number in (1, 2)]
         self._descriptors = []
         for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
@@ -55,15 +59,21 @@ class SpoolOutput(Output):
             os.dup2(descriptor, number)
             self._descriptors.append(descriptor)
             setattr(sys, name, _Text(number))
-        _written.clear()
+        touched.clear()
 
     def end(self, folder: Path, task: int, attempt: int) -> None:
-        _written.clear()
+        by_python = bool(touched)
+        touched.clear()
         with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
             sys.stdout.flush()
             sys.stderr.flush()
         if any(os.fstat(descriptor).st_size for descriptor in self._descriptors):
             empty_spool(self._descriptors, task_folder(folder, task, attempt))
+            self._passed_python |= not by_python
+        self._seen += 1
+        # Too short to have started a process, and none has printed past Python: trust the flag.
+        learnt = self._seen > self.LEARNING and not self._passed_python
+        self.quick = 0.0002 if learnt else -1.0
 
     def close(self) -> None:
         """Put the descriptors back as they were."""
@@ -74,12 +84,13 @@ class SpoolOutput(Output):
             os.close(descriptor)
 
 
-_written: set[bool] = set()  # not empty: something was written since it was last looked at
+touched: set[bool] = set()
+"""Not empty: the task wrote something, or moved elsewhere; it has to be tidied up after."""
 
 
 class _Bytes(io.BufferedWriter):
     def write(self, data: Any, /) -> int:
-        _written.add(True)
+        touched.add(True)
         return super().write(data)
 
 
@@ -91,7 +102,7 @@ class _Text(io.TextIOWrapper):
         super().__init__(_Bytes(raw), "utf-8", "backslashreplace", line_buffering=True)
 
     def write(self, text: str, /) -> int:
-        _written.add(True)
+        touched.add(True)
         return super().write(text)
 
 

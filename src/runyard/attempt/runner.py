@@ -124,8 +124,11 @@ class Runner:
         slots: Slots,
         output: Output,
         emit: Callable[[Emission], None],
+        *,
+        home: str | None = None,  # the directory that each task starts in, where it has its own
     ) -> None:
         job = program.job
+        self._home = home
         self.program = program
         self.lane = lane
         self.emit = emit
@@ -144,7 +147,7 @@ class Runner:
         self._thread: CallThread | None = None
         self._timeout = job.timeout
         self._note = slots.pen(lane)
-        self._quick, self._written = self._output.quick, self._output.written
+        self._written = self._output.written
         self._none = encode_as(job.codec, None)
         # Whether there is anything to do before a task but to note it.
         self._prepared = job.chdir or type(self._output).begin is not Output.begin
@@ -247,9 +250,9 @@ class Runner:
 
     def _end(self, work: Work, *, ok: bool) -> None:
         self._output.end(self._folder, work.task, work.attempt)
+        if self._home is not None and not _is_here(self._home):
+            os.chdir(self._home)
         if self._space is not None:
-            if self.program.job.chdir:
-                os.chdir(self.program.job.root)
             self._spaces.settle(work.task, work.attempt, ok=ok)
             self._space = None
 
@@ -258,7 +261,7 @@ class Runner:
         if limit is not None and seconds > limit:
             raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
         data = self._none if value is None else encode_as(self._codec, value)
-        if seconds > self._quick or self._written or self._space is not None:
+        if seconds > self._output.quick or self._written or self._space is not None:
             self._end(work, ok=True)
         row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
@@ -283,6 +286,13 @@ class Runner:
         if self._loop is None:
             self._loop = asyncio.Runner()
         return _off_loop(self._loop.run, coroutine, context=contextvars.copy_context())
+
+
+def _is_here(place: str) -> bool:
+    try:
+        return os.getcwd() == place
+    except FileNotFoundError:  # the task removed the directory it was in
+        return False
 
 
 def _off_loop(function: Callable[..., Any], *args: Any, **named: Any) -> Any:

@@ -10,6 +10,7 @@ in the order of its chunks. Deciding what runs where, when and how often is not 
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -78,9 +79,9 @@ class Backend(ABC):
     def close(self) -> None:
         """The batch is over; whatever still runs is ended. Does nothing the second time."""
 
-    def takes(self, lane: int) -> bool:  # noqa: ARG002
-        """Whether the lane may be sent something now."""
-        return True
+    def room(self, lane: int) -> int:  # noqa: ARG002
+        """How many more tasks the lane may be sent now."""
+        return sys.maxsize
 
     def memory(self, lane: int) -> int | None:  # noqa: ARG002
         """Bytes that the lane's task uses, where that can be told."""

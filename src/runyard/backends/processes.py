@@ -18,11 +18,12 @@ import contextlib
 import os
 import selectors
 import signal
+import sys
 from pathlib import Path
 
 from runyard import clock
 from runyard.attempt.output import salvage
-from runyard.attempt.slots import Note, Slots
+from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import Chunk, Job, Loss, Report, encode_chunk, encode_job
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities
@@ -75,17 +76,16 @@ class ProcessesBackend(Backend):
         state.tasks += chunk.size
         self._crew.write(state, CHUNK, encode_chunk(chunk))
 
-    def takes(self, lane: int) -> bool:
+    def room(self, lane: int) -> int:
         state = self._crew.lanes[lane]
+        share = self._job.recycle if self._job else None
         if state.ending is not None:
-            return False
-        limit = self._job.recycle if self._job else None
-        if limit is None or state.tasks < limit:
-            return True
-        if not state.sent:
+            return 0
+        if share is None:
+            return sys.maxsize
+        if state.tasks >= share and not state.sent:
             self._renew(state)
-            return True
-        return False
+        return max(0, share - state.tasks)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         crew = self._crew
@@ -165,10 +165,9 @@ class ProcessesBackend(Backend):
         note = self._slots.read(lane.number)
         error, reason = "WorkerDied", _death(status)
         if lane.ending is not None:
-            if lane.ending[0] == note:
-                error, reason = lane.ending[1:]
-            else:
-                note = note._replace(task=-1)
+            meant, error, reason = lane.ending
+            if meant != note:  # that task ended just in time, and this one is innocent
+                note = note._replace(task=IDLE)
         running = note.task >= 0
         if self._job is not None:
             folder = task_folder(Path(self._job.folder), note.task, note.attempt)

@@ -21,7 +21,7 @@ from time import perf_counter, sleep
 from typing import Any, TypeVar
 
 from runyard.attempt.context import enter
-from runyard.attempt.output import Output, SpoolOutput
+from runyard.attempt.output import Output, SpoolOutput, touched
 from runyard.attempt.runner import Program, Runner
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import (
@@ -153,7 +153,9 @@ class Worker:
         if job.capture:
             self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
         output = self._spool or Output()
-        self._runner = Runner(Program(job), self._lane, self._slots, output, self._outbox.emit)
+        self._runner = Runner(
+            Program(job), self._lane, self._slots, output, self._outbox.emit, home=os.getcwd()
+        )
         enter(self._runner, whole_process=True)
         self._limit_memory(job.memory)
 
@@ -222,10 +224,17 @@ def _data_size() -> int:
         return 64 * 1024 * 1024
 
 
+def _notice_moves(event: str, _: tuple[Any, ...]) -> None:
+    """A task that changes directory is one to tidy up after, however short it was."""
+    if event == "os.chdir":
+        touched.add(True)
+
+
 def main(lane: int, channel: socket.socket) -> None:
     """Be a worker until the engine closes the channel."""
     with contextlib.suppress(Exception):
         faulthandler.enable(file=2)
+    sys.addaudithook(_notice_moves)
     with contextlib.suppress(OSError):
         Worker(lane, channel).serve()
     tree.kill_below(os.getpid())

@@ -94,7 +94,7 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
     """The batch in another store, with these tasks left to run and the others taken as done."""
     import msgspec
 
-    from runyard.schedule.recorder import cancelled_row
+    from runyard.schedule.listed import cancelled_row
     from runyard.store.recorded import encode_options
 
     row = recorded.row

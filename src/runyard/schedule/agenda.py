@@ -8,17 +8,38 @@ from collections.abc import Iterable
 from itertools import count
 
 from runyard.attempt.wire import Item
+from runyard.spec.batch import decode_listed
+from runyard.spec.status import Priority
 from runyard.store.rows import Claim
 
 
 class Held:
-    """A claim, and how many of its tasks have no outcome yet."""
+    """A claim, how many of its tasks have no outcome yet, and what they ask for."""
 
-    __slots__ = ("claim", "left")
+    __slots__ = ("_priorities", "claim", "left", "priority", "retries", "timeouts")
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, priority: int = Priority.MEDIUM) -> None:
         self.claim = claim
         self.left = claim.size
+        self.priority = priority  # of those that ask for none
+        self.retries: dict[int, int] = {}
+        self.timeouts: dict[int, float] = {}
+        self._priorities: dict[int, int] = {}
+        for task, content in claim.tasks.items():
+            listed = decode_listed(content)
+            self._priorities[task] = listed.priority
+            if listed.retries is not None:
+                self.retries[task] = listed.retries
+            if listed.timeout is not None:
+                self.timeouts[task] = listed.timeout
+
+    def item(self, task: int, attempt: int) -> Item:
+        """One of its tasks, ready to travel."""
+        return Item(task, attempt, self.claim.tasks.get(task))
+
+    def priority_of(self, task: int) -> int:
+        """What one of its tasks asks for."""
+        return self._priorities.get(task, self.priority)
 
 
 class Piece:
@@ -39,7 +60,7 @@ class Agenda:
     def __init__(self) -> None:
         self._ranges: deque[tuple[Held, int, int]] = deque()
         self._items: list[tuple[int, int, Held, Item]] = []
-        self._later: list[tuple[float, int, int, Held, Item]] = []
+        self._later: list[tuple[float, int, Held, Item]] = []
         self._serial = count()
         self._in_ranges = 0
 
@@ -63,24 +84,26 @@ class Agenda:
             self._ranges.append((held, low, high))
             self._in_ranges += high - low
 
-    def add_item(self, held: Held, item: Item, priority: int) -> None:
+    def add_item(self, held: Held, item: Item) -> None:
         """One task with its attempt number."""
-        heapq.heappush(self._items, (-priority, next(self._serial), held, item))
+        entry = -held.priority_of(item.task), next(self._serial), held, item
+        heapq.heappush(self._items, entry)
 
-    def add_back(self, held: Held, items: Iterable[Item], priority: int) -> None:
+    def add_back(self, held: Held, items: Iterable[Item]) -> None:
         """Tasks that were taken and not started: they come before others of their priority."""
         for item in items:
-            heapq.heappush(self._items, (-priority, item.task - (1 << 62), held, item))
+            entry = -held.priority_of(item.task), item.task - (1 << 62), held, item
+            heapq.heappush(self._items, entry)
 
-    def add_later(self, due: float, held: Held, item: Item, priority: int) -> None:
+    def add_later(self, due: float, held: Held, item: Item) -> None:
         """A retry."""
-        heapq.heappush(self._later, (due, next(self._serial), priority, held, item))
+        heapq.heappush(self._later, (due, next(self._serial), held, item))
 
     def wake_due(self, now: float) -> None:
         """Let retries whose time has come stand in line."""
         while self._later and self._later[0][0] <= now:
-            _, _, priority, held, item = heapq.heappop(self._later)
-            self.add_item(held, item, priority)
+            _, _, held, item = heapq.heappop(self._later)
+            self.add_item(held, item)
 
     def take(self, most: int) -> Piece | None:
         """The next tasks, at most so many, all of one claim."""
@@ -102,10 +125,10 @@ class Agenda:
     def remove(self, tasks: set[int]) -> list[tuple[Held, Item]]:
         """Take these out, wherever they wait."""
         found = [(entry[2], entry[3]) for entry in self._items if entry[3].task in tasks]
-        found += [(entry[3], entry[4]) for entry in self._later if entry[4].task in tasks]
+        found += [(entry[2], entry[3]) for entry in self._later if entry[3].task in tasks]
         if found:
             self._items = [entry for entry in self._items if entry[3].task not in tasks]
-            self._later = [entry for entry in self._later if entry[4].task not in tasks]
+            self._later = [entry for entry in self._later if entry[3].task not in tasks]
             heapq.heapify(self._items)
             heapq.heapify(self._later)
         for _ in range(len(self._ranges)):
@@ -113,7 +136,7 @@ class Agenda:
             self._in_ranges -= high - low
             for number in sorted(n for n in tasks if low <= n < high):
                 self.add_range(held, low, number)
-                found.append((held, Item(number, 0, held.claim.tasks.get(number))))
+                found.append((held, held.item(number, 0)))
                 low = number + 1
             self.add_range(held, low, high)
         return found

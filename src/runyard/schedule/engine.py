@@ -19,7 +19,7 @@ from runyard.attempt.slots import IDLE, Slots
 from runyard.attempt.wire import Job
 from runyard.backends import backend_class
 from runyard.backends.base import Backend
-from runyard.errors import StoreFull
+from runyard.errors import StoreFull, UsageError
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -30,6 +30,7 @@ from runyard.events import (
     Redactor,
 )
 from runyard.schedule import policy
+from runyard.schedule.listed import cancel_doomed, record_listed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.recorder import Recorder
 from runyard.spaces import Workspaces, task_folder
@@ -60,12 +61,20 @@ class Engine:
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
         self._redactor = Redactor()
-        self._check_template()
+        self._check_options()
         self.signal: int | None = None  # what interrupted the run
 
-    def _check_template(self) -> None:
-        """Refuse a template that workers could not use."""
-        batch, options = self._recorded, self._recorded.options
+    def _check_options(self) -> None:
+        """Refuse what this backend or its workers could not do."""
+        batch, options, backend = self._recorded, self._recorded.options, self._backend
+        if options.chdir and not backend.capabilities.own_directory:
+            raise UsageError(
+                f"on {backend.name} tasks share one directory: chdir can't be",
+                hint="use processes, or ctx.workspace without changing into it",
+            )
+        if options.memory is not None and not backend.capabilities.memory_limit:
+            text = f"the memory limit has no effect on {backend.name}; use processes"
+            self._publish(Notice(batch=batch.name, text=text, level="warning"))
         if options.template is not None:
             template = Path(batch.row.root, options.template)
             Workspaces(self._batch_folder, keep=options.keep, template=template)
@@ -114,6 +123,8 @@ class Engine:
             found = tx.batch_by_id(self._recorded.id)
             assert found is not None
             started = found.started if found.started is not None else clock.now()
+            if self._recorded.listed:
+                cancel_doomed(tx, self._recorded.id)
             row = tx.update_batch(self._recorded.id, started=started, control=None)
         self._recorded = Recorded(row)
         return number
@@ -304,4 +315,7 @@ def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
             row = OutcomeRow.sealed(
                 batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
             )
-            tx.record(batch.id, [row], listed=recorded.listed)
+            if recorded.listed:
+                record_listed(tx, batch.id, [row])
+            else:
+                tx.record(batch.id, [row], listed=False)

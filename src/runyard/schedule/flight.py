@@ -20,9 +20,8 @@ class Flight:
 
     def rest(self, start: int) -> list[Item]:
         """What is left of it from a position on."""
-        content = self.held.claim.tasks
         items = (self.chunk.item(at) for at in range(start, self.kept))
-        return [item._replace(content=content.get(item.task)) for item in items]
+        return [self.held.item(item.task, item.attempt) for item in items]
 
     def position(self, task: int | None) -> int | None:
         """Where a task that has not ended stands in it."""

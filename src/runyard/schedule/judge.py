@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runyard import clock
-from runyard.attempt.wire import Failure, Item, Loss
+from runyard.attempt.wire import Failure, Loss
 from runyard.events import Event, Redactor, TaskCancelled, TaskFailed, TaskRetried
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
-from runyard.schedule.recorder import Recorder, cancelled_row
-from runyard.spec.batch import decode_listed
+from runyard.schedule.listed import cancelled_row
+from runyard.schedule.recorder import Recorder
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
 from runyard.spec.task import Options
@@ -69,8 +69,7 @@ class Judge:
         """Its lane was ended, or died, while the task ran."""
         assert loss.task is not None
         if loss.error == DEADLINE:
-            item = self._item(held, loss.task, loss.attempt)
-            self._agenda.add_back(held, [item], self._options.priority)
+            self._agenda.add_back(held, [held.item(loss.task, loss.attempt)])
         elif loss.error == "TaskCancelled":
             self.cancelled(held, loss.task)
         elif loss.error == "WorkerDied":
@@ -89,24 +88,21 @@ class Judge:
         crashes = self._history.get(loss.task, (0, 0))[1] + 1
         if policy.survives_crash(self._options, crashes):
             self._note_attempt(self._row(loss, loss.reason), crash=True)
-            item = self._item(held, loss.task, loss.attempt)
-            self._agenda.add_item(held, item, self._options.priority)
+            self._agenda.add_item(held, held.item(loss.task, loss.attempt))
             return
         reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
         row = self._row(loss, reason)
         self._end(held, row, ErrorInfo.decode(row.error or b""))
 
     def _is_worth_a_retry(self, held: Held, row: OutcomeRow, classes: list[str]) -> bool:
-        content = held.claim.tasks.get(row.task)
-        own = None if content is None else decode_listed(content).retries
-        retries = self._options.retries if own is None else own
+        retries = held.retries.get(row.task, self._options.retries)
         return policy.wants_retry(self._options, retries, row.attempt, classes)
 
     def _retry(self, held: Held, row: OutcomeRow, info: ErrorInfo) -> None:
         delay = policy.retry_delay(self._options, self._seed, row.task, row.attempt)
         self._note_attempt(row, crash=False)
-        item = self._item(held, row.task, row.attempt + 1)
-        self._agenda.add_later(clock.monotonic() + delay, held, item, self._options.priority)
+        item = held.item(row.task, row.attempt + 1)
+        self._agenda.add_later(clock.monotonic() + delay, held, item)
         self._publish(
             TaskRetried(
                 batch=self._name, task=row.task, attempt=row.attempt, error=info.kind,
@@ -151,7 +147,3 @@ class Judge:
         if clean != info:
             row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
         return row, clean
-
-    @staticmethod
-    def _item(held: Held, task: int, attempt: int) -> Item:
-        return Item(task, attempt, held.claim.tasks.get(task))

@@ -29,7 +29,6 @@ from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.flight import Flight
 from runyard.schedule.judge import DEADLINE, Judge
 from runyard.schedule.recorder import Recorder, Wishes
-from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode
 from runyard.spec.outcome import Rows
 from runyard.spec.task import Options
@@ -165,7 +164,7 @@ class Loop:
             if claim is None:
                 self._dry_until = clock.monotonic() + DRY_SECONDS
                 continue
-            held = Held(claim)
+            held = Held(claim, self._options.priority)
             if held.left == 0:
                 self._recorder.rows(held, [])
                 continue
@@ -186,30 +185,28 @@ class Loop:
 
     def _enter(self, held: Held) -> None:
         """Put a claim's tasks on the agenda, with what is known of their earlier attempts."""
-        for task, content in held.claim.tasks.items():
-            listed = decode_listed(content)
-            if listed.timeout is not None:
-                self._limits[task] = listed.timeout
-            attempt = self._history.get(task, (0, 0))[0]
-            self._stand_in_line(held, Item(task, attempt, content), listed.priority)
+        self._limits |= held.timeouts
+        for task in held.claim.tasks:
+            self._stand_in_line(held, held.item(task, self._history.get(task, (0, 0))[0]))
         for low, high in held.claim.ranges:
             start = low
             for task in self._marked[
                 bisect_left(self._marked, low) : bisect_left(self._marked, high)
             ]:
                 self._agenda.add_range(held, start, task)
-                item = Item(task, self._history[task][0], None)
-                self._stand_in_line(held, item, self._options.priority)
+                self._stand_in_line(held, held.item(task, self._history[task][0]))
                 start = task + 1
             self._agenda.add_range(held, start, high)
+        if self._judge.cancelling:
+            self._cancel_waiting()
 
-    def _stand_in_line(self, held: Held, item: Item, priority: int) -> None:
+    def _stand_in_line(self, held: Held, item: Item) -> None:
         """A task that an engine died of goes alone, so that it takes no neighbour with it."""
         died = self._history.get(item.task, (0, 0))[1] > 0
         if died and not self._backend.capabilities.survives_crash:
             self._suspects.append((held, item))
         else:
-            self._agenda.add_item(held, item, priority)
+            self._agenda.add_item(held, item)
 
     def _dispatch(self) -> None:
         """Fill lanes that have room, one chunk each in turn."""
@@ -230,10 +227,11 @@ class Loop:
             for number in sorted(n for n in self._slack if len(self._lanes[n]) <= level):
                 if not self._agenda.ready:
                     return
-                if backend.takes(number):
+                room = backend.room(number)
+                if room:
                     ready = self._agenda.ready
                     size = policy.chunk_size(mean.value, mean.count, ready, backend.lanes, depth)
-                    self._send(number, size)
+                    self._send(number, min(size, room))
 
     def _send(self, lane: int, size: int) -> None:
         piece = self._agenda.take(size)
@@ -282,7 +280,7 @@ class Loop:
     def _put_back(self, flight: Flight, start: int) -> None:
         items = flight.rest(start)
         if items:
-            self._agenda.add_back(flight.held, items, self._options.priority)
+            self._agenda.add_back(flight.held, items)
         flight.kept = min(flight.kept, max(start, flight.done))
 
     def _take_loss(self, loss: Loss) -> None:
@@ -295,11 +293,8 @@ class Loop:
                 self._put_back(flight, flight.done)
                 continue
             running = flight
-            self._agenda.add_back(
-                flight.held,
-                [i for i in flight.rest(flight.done) if i.task != loss.task],
-                self._options.priority,
-            )
+            others = [i for i in flight.rest(flight.done) if i.task != loss.task]
+            self._agenda.add_back(flight.held, others)
         task = loss.task if running is not None else None
         if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
             self._publish(
@@ -414,7 +409,11 @@ class Loop:
                 self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
             elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
                 self._take_back(number)
-        for held, item in self._agenda.remove(tasks):
+        self._cancel_waiting()
+
+    def _cancel_waiting(self) -> None:
+        """Take what is to be cancelled out of the line."""
+        for held, item in self._agenda.remove(self._judge.cancelling):
             self._judge.cancelled(held, item.task)
 
     def progress(self) -> Progress:

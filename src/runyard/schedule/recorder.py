@@ -16,12 +16,12 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import NamedTuple
 
-from runyard import clock, faults
+from runyard import faults
 from runyard.errors import ClaimLost, StoreError, StoreFull
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, Rows
-from runyard.spec.status import CANCELLED, COMPLETED
+from runyard.schedule.listed import cancelled_row, record_listed
+from runyard.spec.outcome import OutcomeRow, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
 
@@ -218,19 +218,13 @@ class Recorder:
     def _transact(
         self, entries: list[Entry], attempts: list[AttemptRow], wanted: int, cancel_rest: bool
     ) -> tuple[Claim | None, Wishes | None]:
-        claim, extra = None, []
+        claim = None
         with self._store.transaction() as tx:
             self._write(tx, entries)
             if attempts:
                 tx.add_attempts(attempts)
-            if self._listed:
-                for entry in entries:
-                    for row in entry.rows:
-                        extra += self._settle(tx, row[0], row[1])
             if cancel_rest:
-                extra += self._cancel_pending(tx)
-            if extra:
-                tx.record(self._batch, extra, listed=self._listed)
+                tx.record(self._batch, self._cancel_pending(tx), listed=self._listed)
             if wanted:
                 claim = tx.claim(self._batch, self._engine, wanted, listed=self._listed)
             wishes = self._look(tx)
@@ -242,36 +236,21 @@ class Recorder:
         return claim, wishes
 
     def _write(self, tx: Transaction, entries: list[Entry]) -> None:
-        claims = {id(entry.held): entry for entry in entries}
-        for held, _, _ in claims.values():
-            if not tx.holds(held.claim):
+        for entry in entries:
+            tasks = [row[0] for row in entry.rows] if self._listed else ()
+            if not tx.holds(entry.held.claim, tasks):
                 raise ClaimLost(
                     f"another engine took over tasks of batch number {self._batch}",
                     hint="this process was paused for too long; what it brought late is left out",
                 )
         rows = Rows(list(chain.from_iterable(Rows.of(entry.rows).flat for entry in entries)))
-        tx.record(self._batch, rows, listed=self._listed)
-        for held, _, last in claims.values():
-            if last and not self._listed:
-                tx.release(held.claim, finished=True)
-
-    def _settle(self, tx: Transaction, task: int, status: int) -> list[OutcomeRow]:
-        """Tell a listed task's followers: one less to wait for, or cancelled with it."""
-        if status == COMPLETED:
-            tx.settle_followers(self._batch, task)
-            return []
-        cancelled, reached = [], [task]
-        seen: set[int] = set()
-        while reached:
-            before = reached.pop()
-            for number in tx.followers(self._batch, before):
-                if number not in seen:
-                    seen.add(number)
-                    reached.append(number)
-                    reason = f"task {before}, which it comes after, did not complete"
-                    row = cancelled_row(self._batch, number, "DependencyFailed", reason)
-                    cancelled.append(row)
-        return cancelled
+        if self._listed:
+            record_listed(tx, self._batch, rows)
+            return
+        tx.record(self._batch, rows, listed=False)
+        for entry in entries:
+            if entry.last:
+                tx.release(entry.held.claim, finished=True)
 
     def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
         return [
@@ -313,11 +292,3 @@ def _broken(error: Exception) -> StoreError:
     )
     failure.__cause__ = error
     return failure
-
-
-def cancelled_row(
-    batch: int, task: int, kind: str = "TaskCancelled", reason: str = "somebody cancelled it"
-) -> OutcomeRow:
-    """The outcome of a task that never ran, or was ended on request."""
-    info = ErrorInfo(kind, reason, "", "")
-    return OutcomeRow.sealed(batch, task, CANCELLED, 0, None, info.encode(), clock.now(), 0.0, 0)

@@ -87,6 +87,22 @@ class Batch(msgspec.Struct, frozen=True):
             "codec": self.codec,
         }
 
+    def with_task_options(self, defaults: Mapping[str, Mapping[str, Any]]) -> Batch:
+        """A copy in which listed tasks named by text start from their function's own options."""
+        listed = tuple(
+            msgspec.structs.replace(
+                task,
+                timeout=defaults.get(task.target.ref, {}).get("timeout")
+                if task.timeout is None
+                else task.timeout,
+                retries=defaults.get(task.target.ref, {}).get("retries")
+                if task.retries is None
+                else task.retries,
+            )
+            for task in self.listed
+        )
+        return msgspec.structs.replace(self, listed=listed)
+
     def with_options(self, **changes: Any) -> Batch:
         """A copy with other run options."""
         return msgspec.structs.replace(self, options=self.options.with_(**changes))

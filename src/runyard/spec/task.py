@@ -21,6 +21,10 @@ CONTEXT = "ctx"
 """A parameter of this name receives the task's `Context`."""
 
 
+FILE_MODULE = "runyard_file_"
+"""How the names of modules begin that were loaded from a file by its path."""
+
+
 class Target(msgspec.Struct, frozen=True):
     """What a task calls."""
 
@@ -53,6 +57,8 @@ class Target(msgspec.Struct, frozen=True):
         module = getattr(function, "__module__", None)
         name = getattr(function, "__qualname__", type(function).__qualname__)
         if module and module != "__main__" and _is_attribute(module, name, function):
+            if module.startswith(FILE_MODULE):
+                return cls("file", f"{sys.modules[module].__file__}:{name}")
             return cls("import", f"{module}:{name}")
         return cls("value", name)
 

@@ -31,6 +31,7 @@ from runyard.store.rows import (
     BatchRow,
     Claim,
     ClaimRow,
+    EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
@@ -84,6 +85,9 @@ class Snapshot(Protocol):
     def timings(self, batch: int) -> Timings:
         """How long the batch's tasks took."""
 
+    def edges(self, batch: int) -> list[EdgeRow]:
+        """Which listed tasks still come after which."""
+
     def cancel_requests(self, batch: int) -> list[int]:
         """Tasks that somebody asked to cancel while an engine runs them."""
 
@@ -108,8 +112,8 @@ class Transaction(Snapshot, Protocol):
     def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
         """Take tasks that nobody holds, at least one and about `want`; None: there are none."""
 
-    def holds(self, claim: Claim) -> bool:
-        """Whether the claim is still this engine's own."""
+    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
+        """Whether the claim is still this engine's own; of a listed batch: these tasks of it."""
 
     def release(self, claim: Claim, *, finished: bool) -> None:
         """Give a claim up: finished (every task has an outcome), or free for others."""

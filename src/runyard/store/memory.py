@@ -25,10 +25,12 @@ from runyard.store.rows import (
     BatchRow,
     Claim,
     ClaimRow,
+    EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
     Timings,
+    free_neighbours,
     gaps,
     runs,
     unclaimed,
@@ -123,6 +125,9 @@ class MemoryTransaction:
     def engines(self) -> list[EngineRow]:
         return sorted(self._t.engines.values(), key=lambda row: row.id)
 
+    def edges(self, batch: int) -> list[EdgeRow]:
+        return [EdgeRow(*edge) for edge in sorted(self._t.edges) if edge[0] == batch]
+
     def cancel_requests(self, batch: int) -> list[int]:
         return sorted(task for b, task in self._t.cancels if b == batch)
 
@@ -193,10 +198,14 @@ class MemoryTransaction:
         return Claim(0, batch, token, [], contents) if contents else None
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        for row in self.claims(batch):
-            if not self._is_held(row.engine):
-                self._t.claims[row.id] = _replace(row, engine=engine, token=token)
-                return Claim(row.id, batch, token, self._left_in(row), {})
+        free = free_neighbours(self.claims(batch), lambda c: not self._is_held(c.engine), want)
+        if free:
+            for other in free:
+                del self._t.claims[other.id]
+            high = max(claim.high for claim in free)
+            mine = _replace(free[0], high=high, engine=engine, token=token)
+            self._t.claims[mine.id] = mine
+            return Claim(mine.id, batch, token, self._left_in(mine), {})
         found = self._t.batches.get(batch)
         if found is None or found.frontier >= found.total:
             return None
@@ -206,7 +215,10 @@ class MemoryTransaction:
         self.update_batch(batch, frontier=high)
         return Claim(row.id, batch, token, self._left_in(row), {})
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
+        if tasks and claim.id == 0:
+            rows = (self._t.queue.get((claim.batch, task)) for task in tasks)
+            return all(row is None or row.token == claim.token for row in rows)
         if claim.id == 0:
             return any(r.token == claim.token for r in self._t.queue.values())
         row = self._t.claims.get(claim.id)

@@ -16,6 +16,7 @@ from runyard.store.rows import (
     BatchRow,
     CancelRow,
     ClaimRow,
+    EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
@@ -64,12 +65,14 @@ class SqlSnapshot:
         left = limit
         while left is None or left > 0:
             page = PAGE if left is None else min(PAGE, left)
-            found = self._connection.execute(query.where(table.c.task > after).limit(page)).all()
-            for row in found:
+            found = self._connection.execute(query.where(table.c.task > after).limit(page))
+            rows = found.cursor.fetchall() if found.cursor is not None else []
+            found.close()
+            for row in rows:  # as the driver gives them: a million are read at a time
                 yield OutcomeRow._make(row).check(batch)
-            if len(found) < page:
+            if len(rows) < page:
                 return
-            after = found[-1][0]
+            after = rows[-1][0]
             left = None if left is None else left - page
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
@@ -102,6 +105,12 @@ class SqlSnapshot:
 
     def engines(self) -> list[EngineRow]:
         return self._all(EngineRow, schema.engines, order=[schema.engines.c.id])
+
+    def edges(self, batch: int) -> list[EdgeRow]:
+        table = schema.edges
+        return self._all(
+            EdgeRow, table, table.c.batch == batch, order=[table.c.before, table.c.task]
+        )
 
     def cancel_requests(self, batch: int) -> list[int]:
         table = schema.cancels

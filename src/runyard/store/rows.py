@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -141,6 +142,24 @@ def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
         start = number + 1
     if start < high:
         found.append((start, high))
+    return found
+
+
+def free_neighbours(
+    claims: list[ClaimRow], is_free: Callable[[ClaimRow], bool], want: int
+) -> list[ClaimRow]:
+    """The first free claims with no held one between them, about so many tasks in all."""
+    found: list[ClaimRow] = []
+    size = 0
+    for claim in claims:
+        if not is_free(claim):
+            if found:
+                break
+            continue
+        found.append(claim)
+        size += claim.high - claim.low
+        if size >= want:
+            break
     return found
 
 

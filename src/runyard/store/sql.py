@@ -24,6 +24,7 @@ from runyard.store.rows import (
     EngineRow,
     QueueRow,
     TaskRow,
+    free_neighbours,
     gaps,
     runs,
     unclaimed,
@@ -103,7 +104,10 @@ class SqlTransaction(SqlSnapshot):
         found = self._claim_listed if listed else self._claim_range
         return found(batch, engine, max(1, want), secrets.token_hex(8))
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
+        if tasks and claim.id == 0:
+            rows = (self._get(QueueRow, schema.queue, claim.batch, task) for task in tasks)
+            return all(row is None or row.token == claim.token for row in rows)
         if claim.id == 0:
             table = schema.queue
             where = table.c.batch == claim.batch, table.c.token == claim.token
@@ -228,18 +232,16 @@ class SqlTransaction(SqlSnapshot):
         self._drop(schema.engines, engine)
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        for row in self.claims(batch):
-            if row.engine is not None and self._alive(row.engine):
-                continue
-            mine = msgspec.structs.replace(row, engine=engine, token=token)
+        free = free_neighbours(self.claims(batch), self._is_free, want)
+        if free:
+            # What lies between them is done, so that one claim can span them all.
+            for other in free[1:]:
+                self._drop(schema.claims, other.id)
+            high = max(claim.high for claim in free)
+            mine = msgspec.structs.replace(free[0], high=high, engine=engine, token=token)
             self._put(schema.claims, mine)
-            return Claim(
-                row.id,
-                batch,
-                token,
-                gaps(row.low, row.high, self._done_in(batch, row.low, row.high)),
-                {},
-            )
+            left = gaps(mine.low, high, self._done_in(batch, mine.low, high))
+            return Claim(mine.id, batch, token, left, {})
         found = self.batch_by_id(batch)
         if found is None or found.frontier >= found.total:
             return None
@@ -281,6 +283,9 @@ class SqlTransaction(SqlSnapshot):
                 raise damaged("tasks", f"task {row.task}")
             contents[row.task] = listed.content
         return Claim(0, batch, token, [], contents) if contents else None
+
+    def _is_free(self, claim: ClaimRow) -> bool:
+        return claim.engine is None or not self._alive(claim.engine)
 
     def _waits(self, row: TaskRow) -> int:
         edges = schema.edges

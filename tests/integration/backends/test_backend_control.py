@@ -376,7 +376,7 @@ def test_a_listed_task_cancelled_beforehand_takes_its_followers_along(
 ) -> None:
     batch = listed(gate, noting(gate, "a"), noting(gate, "b", ("a",)), noting(gate, "c"))
     name = yard.submit(batch)
-    assert yard.cancel(name, 0) == 1
+    assert yard.cancel(name, 0) == 2
     result = place.run(yard, batch, deadline="10s")
     assert result.end == "finished"
     assert statuses(result) == ["cancelled", "cancelled", "completed"]

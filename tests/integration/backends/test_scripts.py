@@ -1,0 +1,196 @@
+"""Programs as people write them, run as programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAIN = """
+import runyard as ry
+
+OFFSET = 10
+
+def helper(x):
+    return x + OFFSET
+
+def walk(ctx, x):
+    return [helper(x), int(ctx.rng.integers(0, 1000))]
+
+for backend in ("serial", "async", "threads", "processes"):
+    result = ry.run(ry.grid(walk, x=range(20), seed=7), backend=backend, workers=2, fresh=True)
+    print(backend, result.stats.completed, result.digest)
+    print(backend, ry.map(lambda x: x * 2, [3, 1, 2], backend=backend, workers=2))
+"""
+
+
+def run(script: str, folder: Path, *flags: str, stdin: str | None = None) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, *flags, *([] if stdin is not None else [script])],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def check_plain(lines: list[str]) -> None:
+    assert len(lines) == 8
+    digests = {line.split()[2] for line in lines[::2]}
+    assert len(digests) == 1
+    assert [line.split()[1] for line in lines[::2]] == ["20"] * 4
+    assert [line.partition(" ")[2] for line in lines[1::2]] == ["[6, 2, 4]"] * 4
+
+
+def test_a_script_without_a_main_guard_runs_on_every_backend(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PLAIN)
+    check_plain(run("script.py", tmp_path))
+    assert {entry.name for entry in tmp_path.iterdir()} == {"script.py", ".runyard"}
+
+
+def test_a_program_from_standard_input_runs_on_every_backend(tmp_path: Path) -> None:
+    check_plain(run("", tmp_path, "-", stdin=PLAIN))
+
+
+def test_a_module_that_is_run_as_a_program_runs_on_every_backend(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "package" / "program.py").write_text(PLAIN)
+    check_plain(run("package.program", tmp_path, "-m"))
+
+
+def test_running_a_script_again_goes_on_with_its_functions_by_value(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("""
+import sys
+import runyard as ry
+
+def chosen(x):
+    with open("ran", "a") as file:
+        file.write(f"{x}\\n")
+    return x in {"a", "b", "c"}
+
+result = ry.run(ry.grid(chosen, x=["a", "x"], seed=7), backend=sys.argv[1], workers=1)
+print(list(result.values()))
+""")
+    for backend in ("serial", "processes", "threads"):
+        done = subprocess.run(
+            [sys.executable, "script.py", backend],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout == "[True, False]\n"
+    assert (tmp_path / "ran").read_text().split() == ["a", "x"]
+
+
+def test_a_yard_in_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin="""
+import runyard as ry
+for backend in ("serial", "processes"):
+    result = ry.run(ry.grid(lambda x: x, x=[1, 2]), backend=backend, workers=1, yard="memory:")
+    print(list(result.values()))
+""",
+    )
+    assert lines == ["[1, 2]"] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("backend", ["async", "threads"])
+def test_a_task_that_hangs_for_ever_does_not_keep_the_program_from_ending(
+    tmp_path: Path, backend: str
+) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin=f"""
+import time
+import runyard as ry
+
+def hangs(x):
+    if x == 1:
+        time.sleep(600)
+    return x
+
+result = ry.run(ry.grid(hangs, x=range(5)), backend={backend!r}, workers=2, timeout=0.3)
+print(result.stats.completed, result.stats.failed)
+""",
+    )
+    assert lines == ["4 1"]
+
+
+@pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
+def test_a_task_that_closes_its_stdout_hurts_nobody(tmp_path: Path, backend: str) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin=f"""
+import sys
+import runyard as ry
+
+def closes(x):
+    if x == 0:
+        sys.stdout.close()
+    print("still here", x)
+    return x
+
+result = ry.run(ry.grid(closes, x=range(6)), backend={backend!r}, workers=1, deadline="30s")
+print(result.end, sorted(result.values())[-5:])
+""",
+    )
+    assert lines == ["finished [1, 2, 3, 4, 5]"]
+
+
+def test_a_task_that_starts_a_run_of_its_own_gets_an_answer(tmp_path: Path) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin="""
+import runyard as ry
+
+def outer(x):
+    return ry.map(lambda y: y + 1, [x, x + 1], backend="serial", yard="memory:")
+
+for backend in ("serial", "threads", "processes"):
+    print(ry.map(outer, [1, 2], backend=backend, workers=2))
+""",
+    )
+    assert lines == ["[[2, 3], [3, 4]]"] * 3
+
+
+def test_a_forked_child_of_the_program_does_not_disturb_its_workers(tmp_path: Path) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin="""
+import os, warnings
+import runyard as ry
+warnings.simplefilter("ignore")
+print(ry.map(lambda x: x + 1, [1], workers=2), flush=True)
+child = os.fork()
+if child == 0:
+    print(ry.map(lambda x: x + 2, [1], workers=2), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(ry.map(lambda x: x + 3, [1], workers=2), flush=True)
+""",
+    )
+    assert lines == ["[2]", "[3]", "[4]"]
