@@ -135,7 +135,8 @@ RECIPES = {
     if all(step.kind == "python" for step in steps)
 }
 SESSIONS = {title: steps for title, steps in CHAPTERS.items() if title not in RECIPES}
-QUICK = {"Quickstart"}
+QUICK = {"Quickstart", "Verify"}
+"""Pages and recipes that are followed each time; the others take a while together."""
 
 COOK = """
 import json, sys, traceback

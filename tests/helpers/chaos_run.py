@@ -344,8 +344,8 @@ def assert_sound(scene: Scene) -> None:
         assert list(yard.store.check()) == []
         report = verify(yard.batch_folder(scene.name) / "events.jsonl")
     assert report.ok, report
-    run = scene.yard / "run"
-    assert not run.exists() or list(run.iterdir()) == []
+    left = [path.name for path in (scene.yard / "run").glob("*")]
+    assert not left, f"left in the yard: {left}"
 
 
 def doubles(executions: list[int]) -> Counter[int]:

@@ -30,7 +30,7 @@ from runyard.store.rows import (
     QueueRow,
     TaskRow,
     Timings,
-    free_neighbours,
+    first_free,
     gaps,
     runs,
     unclaimed,
@@ -198,14 +198,12 @@ class MemoryTransaction:
         return Claim(0, batch, token, [], contents) if contents else None
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        free = free_neighbours(self.claims(batch), lambda c: not self._is_held(c.engine), want)
+        free = first_free(self.claims(batch), lambda c: not self._is_held(c.engine), want)
         if free:
-            for other in free:
-                del self._t.claims[other.id]
-            high = max(claim.high for claim in free)
-            mine = _replace(free[0], high=high, engine=engine, token=token)
-            self._t.claims[mine.id] = mine
-            return Claim(mine.id, batch, token, self._left_in(mine), {})
+            for row in free:
+                self._t.claims[row.id] = _replace(row, engine=engine, token=token)
+            left = [part for row in free for part in self._left_in(row)]
+            return Claim(free[0].id, batch, token, left, {})
         found = self._t.batches.get(batch)
         if found is None or found.frontier >= found.total:
             return None
@@ -229,10 +227,12 @@ class MemoryTransaction:
             for key, row in list(self._t.queue.items()):
                 if row.token == claim.token:
                     self._t.queue[key] = _replace(row, engine=None, token=None)
-        elif self.holds(claim) and finished:
-            del self._t.claims[claim.id]
-        elif self.holds(claim):
-            self._t.claims[claim.id] = _replace(self._t.claims[claim.id], engine=None)
+            return
+        for held in self.claims(claim.batch):
+            if held.token == claim.token and finished:
+                del self._t.claims[held.id]
+            elif held.token == claim.token:
+                self._t.claims[held.id] = _replace(held, engine=None)
 
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:  # noqa: ARG002
         if not rows:

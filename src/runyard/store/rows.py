@@ -44,7 +44,10 @@ class BatchRow(msgspec.Struct, frozen=True):
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
-    """Numbers [low, high) of a described batch, held by an engine or free to take."""
+    """Numbers [low, high) of a described batch, held by an engine or free to take.
+
+    Ranges that were taken together have one token.
+    """
 
     id: int
     batch: int
@@ -145,21 +148,18 @@ def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def free_neighbours(
+def first_free(
     claims: list[ClaimRow], is_free: Callable[[ClaimRow], bool], want: int
 ) -> list[ClaimRow]:
-    """The first free claims with no held one between them, about so many tasks in all."""
+    """The first claims that nobody holds, about so many tasks in all."""
     found: list[ClaimRow] = []
     size = 0
     for claim in claims:
-        if not is_free(claim):
-            if found:
-                break
-            continue
-        found.append(claim)
-        size += claim.high - claim.low
         if size >= want:
             break
+        if is_free(claim):
+            found.append(claim)
+            size += claim.high - claim.low
     return found
 
 

@@ -24,7 +24,7 @@ from runyard.store.rows import (
     EngineRow,
     QueueRow,
     TaskRow,
-    free_neighbours,
+    first_free,
     gaps,
     runs,
     unclaimed,
@@ -124,14 +124,13 @@ class SqlTransaction(SqlSnapshot):
                 free = msgspec.structs.replace(row, engine=None, token=None)
                 self._put(table, free)
             return
-        where = schema.claims.c.id == claim.id, schema.claims.c.token == claim.token
-        if finished:
-            self._connection.execute(delete(schema.claims).where(*where))
-            return
-        held = self._one(ClaimRow, schema.claims, *where)
-        if held is not None:
-            free_range = msgspec.structs.replace(held, engine=None)
-            self._put(schema.claims, free_range)
+        table = schema.claims
+        for held in self._all(ClaimRow, table, table.c.batch == claim.batch,
+                              table.c.token == claim.token):  # fmt: skip
+            if finished:
+                self._drop(table, held.id)
+            else:
+                self._put(table, msgspec.structs.replace(held, engine=None))
 
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
         if not rows:
@@ -232,16 +231,14 @@ class SqlTransaction(SqlSnapshot):
         self._drop(schema.engines, engine)
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        free = free_neighbours(self.claims(batch), self._is_free, want)
+        free = first_free(self.claims(batch), self._is_free, want)
         if free:
-            # What lies between them is done, so that one claim can span them all.
-            for other in free[1:]:
-                self._drop(schema.claims, other.id)
-            high = max(claim.high for claim in free)
-            mine = msgspec.structs.replace(free[0], high=high, engine=engine, token=token)
-            self._put(schema.claims, mine)
-            left = gaps(mine.low, high, self._done_in(batch, mine.low, high))
-            return Claim(mine.id, batch, token, left, {})
+            left = []
+            for row in free:
+                mine = msgspec.structs.replace(row, engine=engine, token=token)
+                self._put(schema.claims, mine)
+                left += gaps(row.low, row.high, self._done_in(batch, row.low, row.high))
+            return Claim(free[0].id, batch, token, left, {})
         found = self.batch_by_id(batch)
         if found is None or found.frontier >= found.total:
             return None
