@@ -38,7 +38,7 @@ def batch_file(name: str, says: str) -> tuple[str, Example]:
 EXPECTED = dict(
     [
         script("async_fetch.py", r"answers: 2,000 of 2,000 completed"),
-        script("demo.py", r"all the same", "20"),
+        script("demo.py", r"all the same", "12"),
         script("pi_grid.py", r"300 tasks run, 300 were there"),
         script("resume_after_kill.py", r"(?s)kill -9: (\w{16})\n.*unbroken run: \1\n"),
         script("retries_and_events.py", r"task 1 failed for good: ValueError"),

@@ -22,6 +22,7 @@ from chaos_run import (
     unbroken,
     watch,
 )
+from polling import eventually
 
 from runyard import faults
 
@@ -104,8 +105,15 @@ def test_an_engine_killed_at_random_moments_loses_and_doubles_nothing(
     measured("slowest end of the last worker (s)", round(slowest, 3))
 
 
-REACHED = {"claim": (1, 2, 3), "result": (1, 4, 40), "commit": (1, 5, 9), "committed": (1, 5, 9),
-           "audit": (1, 2, 5)}  # fmt: skip
+SMALL = {"claim": [2], "result": [4], "commit": [5], "committed": [5], "audit": [2]}
+FULL = {
+    "claim": [1, 2, 3],
+    "result": [1, 2, 4, 40],
+    "commit": [1, 2, 3, 4, 5, 6, 9],
+    "committed": [1, 2, 5, 9],
+    "audit": [1, 2, 3, 5],
+}
+"""At which arrivals the engine dies; each time another one goes on."""
 
 
 @pytest.mark.parametrize("tasks", [small(500), full(10_000)])
@@ -115,8 +123,7 @@ def test_an_engine_killed_at_a_fault_point_loses_and_doubles_nothing(
 ) -> None:
     scene = Scene(tmp_path, tasks=tasks, pace=0.002 if tasks > 5000 else 0.001)
     story = Story(scene)
-    times = REACHED[point] if tasks > 5000 else REACHED[point][1:2]
-    for at in times:
+    for at in (FULL if tasks > 5000 else SMALL)[point]:
         with engine(scene, fault=f"{point}:{at}:kill") as victim:
             assert victim.wait() == -9, f"{point} was not reached {at} times: {victim.output}"
             story.died(victim)
@@ -140,6 +147,34 @@ def test_processes_that_tasks_started_end_with_the_engine(tmp_path: Path, kills:
             assert victim.until_started(scene.started() + 2)
             victim.kill()
     assert finish(scene.slower(0.0))["completed"] == 8
+
+
+@pytest.mark.parametrize("kills", [small(4), full(60)])
+def test_an_engine_killed_while_it_starts_leaves_no_process(tmp_path: Path, kills: int) -> None:
+    scene = Scene(tmp_path, tasks=500)
+    dice = random.Random(kills)
+    for _ in range(kills):
+        wanted = dice.randrange(1, 5)  # the engine, its warden, two workers
+        with engine(scene.slower(0.01)) as victim:
+            assert eventually(lambda: len(family(victim.mark)) >= wanted)  # noqa: B023
+            victim.kill()
+    assert finish(scene)["digest"] == unbroken(scene)
+
+
+@pytest.mark.parametrize("point", faults.POINTS)
+@pytest.mark.parametrize("backend", ["processes", pytest.param("serial", marks=pytest.mark.slow)])
+def test_an_engine_that_meets_an_error_ends_in_order(
+    tmp_path: Path, point: str, backend: str
+) -> None:
+    scene = Scene(tmp_path, tasks=500, pace=0.001, backend=backend)
+    with engine(scene, fault=f"{point}:{SMALL[point][0]}:error") as unlucky:
+        assert unlucky.wait(30) in (1, 3), unlucky.output
+        unlucky.gone()
+    left = photograph(scene.yard)
+    assert left.engines == []
+    assert finish(scene.slower(0.0))["digest"] == unbroken(scene)
+    left.assert_within(photograph(scene.yard))
+    assert_sound(scene)
 
 
 def test_a_dead_engines_claims_are_taken_although_others_came_and_went(tmp_path: Path) -> None:

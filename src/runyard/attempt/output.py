@@ -52,6 +52,7 @@ class SpoolOutput(Output):
         self.quick = -1.0
         self._seen = 0
         self._passed_python = False
+        self._files = list(spool_files(spool).values())
         self._before = [(number, os.dup(number)) for number in (1, 2)]
         self._descriptors = []
         for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
@@ -75,8 +76,11 @@ class SpoolOutput(Output):
         learnt = self._seen > self.LEARNING and not self._passed_python
         self.quick = 0.0002 if learnt else -1.0
 
-    def close(self) -> None:
+    def close(self, *, remove: bool = False) -> None:
         """Put the descriptors back as they were."""
+        if remove:
+            for path in self._files:
+                path.unlink(missing_ok=True)
         for number, before in self._before:
             os.dup2(before, number)
             os.close(before)

@@ -149,7 +149,10 @@ class Worker:
                 sys.path.insert(0, place)
         with contextlib.suppress(OSError):
             os.chdir(job.root)
-        self._slots = Slots(Path(job.slots), 0, create=False)
+        try:
+            self._slots = Slots(Path(job.slots), 0, create=False)
+        except FileNotFoundError:  # the batch ended before this worker began
+            return
         if job.capture:
             self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
         output = self._spool or Output()
@@ -185,7 +188,7 @@ class Worker:
             enter(None, whole_process=True)
             tree.kill_below(os.getpid())
         if self._spool is not None:
-            self._spool.close()
+            self._spool.close(remove=True)
             self._spool = None
         if self._slots is not None:
             self._slots.close()

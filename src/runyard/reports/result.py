@@ -12,7 +12,7 @@ from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.reports.failures import FailureGroup, group_failures
 from runyard.spec.codec import decode_as
 from runyard.spec.digest import digest
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content, sound
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
 from runyard.store.base import Snapshot, Store
@@ -122,22 +122,17 @@ class Result:
         """Outcomes in task order, optionally of one status, a page of them."""
         with self._store.snapshot() as view:
             recorded = self._recorded(view)
-            whole = status is None and not recorded.row.pending
             stop = None if limit is None else offset + limit
-            if whole:  # every number has an outcome, so that a page is found without counting
+            if not offset and limit is None:
+                rows = _all_rows(view, recorded, status)
+            elif status is None and not recorded.row.pending:
+                # Every number has an outcome, so that a page is found without counting.
                 rows = view.outcomes(recorded.id, after=offset - 1, limit=limit)
             else:
                 found = view.outcomes(recorded.id, limit=stop, statuses=_codes(status))
                 rows = islice(found, offset, stop)
-            count = 0
             for row in rows:
-                count += 1
                 yield self._outcome(view, recorded, row)
-            if status is None and not offset and limit is None and count != recorded.row.done:
-                raise StoreDamaged(
-                    f"{recorded.row.done} outcomes of {self.name} were recorded, {count} are there",
-                    hint="run `runyard doctor`",
-                )
 
     def outcome(self, task: int) -> Outcome:
         """One task's outcome."""
@@ -156,8 +151,7 @@ class Result:
         """What went wrong, grouped by error and line, the most frequent first."""
         with self._store.snapshot() as view:
             recorded = self._recorded(view)
-            rows = view.outcomes(recorded.id, statuses=_codes(Status.FAILED))
-            return group_failures(rows)
+            return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:
         """Where the batch stands, on one line."""
@@ -217,7 +211,8 @@ class Result:
                 hint='if you trust where this store comes from, say codec="pickle" or '
                 "--codec pickle",
             )
-        return decode_as(codec, row.value or b"")
+        with sound(f"the value of {self.name}/{row.task}"):
+            return decode_as(codec, row.value or b"")
 
     def _digest_contents(self, view: Snapshot, recorded: Recorded) -> Iterator[tuple[int, bytes]]:
         order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
@@ -236,6 +231,23 @@ class Result:
             if found is None:
                 raise _missing(recorded.name, task)
             yield digest_content(found)
+
+
+def _all_rows(
+    view: Snapshot, recorded: Recorded, status: Status | str | None
+) -> Iterator[OutcomeRow]:
+    """Every row of a status; as many as were recorded, or the store is damaged."""
+    codes = _codes(status)
+    expected = recorded.row.done if status is None else getattr(recorded.row, Status(status).value)
+    count = 0
+    for row in view.outcomes(recorded.id, statuses=codes):
+        count += 1
+        yield row
+    if count != expected:
+        raise StoreDamaged(
+            f"{expected} outcomes of {recorded.name} were recorded, {count} are there",
+            hint="run `runyard doctor`",
+        )
 
 
 def _missing(name: str, task: int) -> StoreDamaged:

@@ -9,6 +9,7 @@ from itertools import count
 
 from runyard.attempt.wire import Item
 from runyard.spec.batch import decode_listed
+from runyard.spec.outcome import sound
 from runyard.spec.status import Priority
 from runyard.store.rows import Claim
 
@@ -26,7 +27,8 @@ class Held:
         self.timeouts: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
         for task, content in claim.tasks.items():
-            listed = decode_listed(content)
+            with sound(f"task {task}"):
+                listed = decode_listed(content)
             self._priorities[task] = listed.priority
             if listed.retries is not None:
                 self.retries[task] = listed.retries

@@ -65,8 +65,9 @@ class Engine:
         self.signal: int | None = None  # what interrupted the run
 
     def _check_options(self) -> None:
-        """Refuse what this backend or its workers could not do."""
+        """Refuse what this backend or its workers could not do, or could not read."""
         batch, options, backend = self._recorded, self._recorded.options, self._backend
+        assert batch.plan is not None or batch.listed
         if options.chdir and not backend.capabilities.own_directory:
             raise UsageError(
                 f"on {backend.name} tasks share one directory: chdir can't be",

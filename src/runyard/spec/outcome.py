@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from types import TracebackType
 from typing import Any, NamedTuple
 
-from runyard.errors import StoreDamaged
+from runyard.errors import RunyardError, StoreDamaged
 from runyard.spec.codec import checksum, decode, encode
 from runyard.spec.status import FAILED
 
@@ -89,7 +90,11 @@ class ErrorInfo(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> ErrorInfo:
         """The inverse of `encode`."""
-        return cls(*decode(data))
+        with sound("an error"):
+            info = cls(*decode(data))
+            if not all(isinstance(part, str) for part in info):
+                raise TypeError("its parts are no texts")
+            return info
 
 
 def error_class(error: bytes | None) -> bytes:
@@ -100,6 +105,28 @@ def error_class(error: bytes | None) -> bytes:
 def digest_content(row: OutcomeRow) -> tuple[int, bytes]:
     """What of an outcome goes into the digest."""
     return row.status, (error_class(row.error) if row.status >= FAILED else row.value or b"")
+
+
+class sound:  # noqa: N801
+    """Whatever goes wrong with stored bytes inside `with sound(what)` is damage."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, RunyardError):
+            raise StoreDamaged(
+                f"the store is damaged: {self._what} can't be read ({error})",
+                hint="run `runyard doctor`",
+            ) from error
 
 
 def damaged(table: str, what: str) -> StoreDamaged:

@@ -9,6 +9,7 @@ import msgspec
 
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
+from runyard.spec.outcome import sound
 from runyard.spec.plan import Plan
 from runyard.spec.task import Options, Target
 from runyard.store.base import Snapshot
@@ -26,7 +27,8 @@ class Recorded:
     @cached_property
     def plan(self) -> Plan | None:
         """The described tasks; None for a listed batch."""
-        return None if self.row.plan is None else Plan.from_data(decode(self.row.plan))
+        with sound(f"the plan of {self.name}"):
+            return None if self.row.plan is None else Plan.from_data(decode(self.row.plan))
 
     @property
     def listed(self) -> bool:
@@ -34,36 +36,39 @@ class Recorded:
         return self.row.plan is None
 
     @cached_property
-    def _identity(self) -> dict[str, Any]:
-        found: dict[str, Any] = decode(self.row.identity)
-        return found
+    def _identity(self) -> tuple[Target | None, str]:
+        with sound(f"what {self.name} is"):
+            found = decode(self.row.identity)
+            target, codec = found["target"], found["codec"]
+            return None if target is None else Target(*target), str(codec)
 
     @property
     def target(self) -> Target | None:
         """What its tasks call; None for a listed batch."""
-        target = self._identity["target"]
-        return None if target is None else Target(*target)
+        return self._identity[0]
 
     @property
     def codec(self) -> str:
         """How its values are encoded."""
-        return str(self._identity["codec"])
+        return self._identity[1]
 
     @cached_property
     def options(self) -> Options:
         """How it is run."""
-        return msgspec.convert(decode(self.row.options), Options)
+        with sound(f"the options of {self.name}"):
+            return msgspec.convert(decode(self.row.options), Options)
 
     @property
     def code(self) -> dict[str, str]:
         """Fingerprints of its functions when it was first run."""
-        found: dict[str, str] = decode(self.row.code)
-        return found
+        with sound(f"the code of {self.name}"):
+            return dict(decode(self.row.code))
 
     @property
     def seed(self) -> int:
         """Its root seed."""
-        return int(self.row.seed)
+        with sound(f"the seed of {self.name}"):
+            return int(self.row.seed)
 
     def params(self, view: Snapshot, task: int) -> dict[str, Any]:
         """A task's own parameters."""
@@ -84,7 +89,8 @@ class Recorded:
         row = view.task(self.id, task)
         if row is None:
             raise IndexError(task)
-        return decode_listed(row.content)
+        with sound(f"task {self.name}/{task}"):
+            return decode_listed(row.content)
 
 
 def identity_of(batch: Batch) -> bytes:

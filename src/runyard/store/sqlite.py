@@ -120,10 +120,12 @@ def _use_wal(connection: sqlite3.Connection) -> None:
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > until:
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
                 raise
-            time.sleep(0.01)
+        time.sleep(0.01)
+        if time.monotonic() > until:
+            raise sqlite3.OperationalError("the file system can't hold a database in WAL mode")
 
 
 def _begin(connection: Connection) -> None:
