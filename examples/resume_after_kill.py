@@ -30,13 +30,13 @@ def start(folder: Path) -> Popen[bytes]:
 
 def kill_in_the_middle(child: Popen[bytes], folder: Path) -> None:
     """As `kill -9` does it, as soon as 300 outcomes are on record."""
-    while child.poll() is None:
+    while not (folder / ".runyard" / "yard.db").exists():
         time.sleep(0.01)
-        if (folder / ".runyard" / "yard.db").exists():
-            with ry.Yard(folder / ".runyard") as yard:
-                found = yard.status()
-                if found and found[0].stats.done >= 300:
-                    child.kill()
+    with ry.Yard(folder / ".runyard") as yard:
+        while child.poll() is None:
+            time.sleep(0.01)
+            if any(batch.stats.done >= 300 for batch in yard.status()):
+                child.kill()
     print(f"the engine is dead: exit code {child.returncode}, {recorded(folder)} recorded")
 
 

@@ -148,13 +148,16 @@ def small_yard(tmp_path: Path) -> Path:
 
 
 PLACES = [
-    ("outcomes", "value", "WHERE batch = 1 AND task = 0"),
-    ("outcomes", "error", "WHERE error IS NOT NULL"),
-    ("batches", "identity", "WHERE name = 'b'"),
-    ("batches", "plan", "WHERE name = 'b'"),
-    ("batches", "options", "WHERE name = 'b'"),
-    ("batches", "code", "WHERE name = 'b'"),
-    ("tasks", "content", ""),
+    pytest.param(table, column, where, id=f"{table}-{column}")
+    for table, column, where in (
+        ("outcomes", "value", "WHERE batch = 1 AND task = 0"),
+        ("outcomes", "error", "WHERE error IS NOT NULL"),
+        ("batches", "identity", "WHERE name = 'b'"),
+        ("batches", "plan", "WHERE name = 'b'"),
+        ("batches", "options", "WHERE name = 'b'"),
+        ("batches", "code", "WHERE name = 'b'"),
+        ("tasks", "content", ""),
+    )
 ]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-import runyard as ry
 from sample_tasks import note
+
+import runyard as ry
 
 
 def fails_at_first(ctx: ry.Context, folder: str) -> int:

@@ -59,7 +59,7 @@ class SpoolOutput(Output):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.dup2(descriptor, number)
             self._descriptors.append(descriptor)
-            setattr(sys, name, _Text(number))
+            setattr(sys, name, _streams.setdefault(number, _Text(number)))
         touched.clear()
 
     def end(self, folder: Path, task: int, attempt: int) -> None:
@@ -90,6 +90,10 @@ class SpoolOutput(Output):
 
 touched: set[bool] = set()
 """Not empty: the task wrote something, or moved elsewhere; it has to be tidied up after."""
+
+
+# Kept for good: `print` borrows sys.stdout, and a thread may be in it when it is replaced.
+_streams: dict[int, io.TextIOWrapper] = {}
 
 
 class _Bytes(io.BufferedWriter):
@@ -174,15 +178,25 @@ class StreamOutput(Output):
 _lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=None)
 _routing = threading.Lock()
 _routed = 0
-_originals: dict[str, TextIO] = {}
+# Kept for good, like `_streams`.
+_routers: dict[str, _Router] = {}
 
 
 class _Router:
     """Stands in for sys.stdout or sys.stderr and sends each text to whom it belongs."""
 
-    def __init__(self, name: str, original: TextIO) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._original = original
+        self._original: TextIO = getattr(sys, name)
+
+    def stand_in(self) -> None:
+        """Take the stream's place."""
+        self._original = getattr(sys, self._name)
+        setattr(sys, self._name, self)
+
+    def stand_back(self) -> None:
+        """Give it back."""
+        setattr(sys, self._name, self._original)
 
     def write(self, text: str) -> int:
         lane = _lane.get()
@@ -209,8 +223,7 @@ def routed() -> Iterator[None]:
     with _routing:
         if _routed == 0:
             for name in STREAMS:
-                _originals[name] = getattr(sys, name)
-                setattr(sys, name, _Router(name, _originals[name]))
+                _routers.setdefault(name, _Router(name)).stand_in()
         _routed += 1
     try:
         yield
@@ -219,4 +232,4 @@ def routed() -> Iterator[None]:
             _routed -= 1
             if _routed == 0:
                 for name in STREAMS:
-                    setattr(sys, name, _originals.pop(name))
+                    _routers[name].stand_back()

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
 
-from running import PLACES, Place  # noqa: E402
+from running import PLACES, Place
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=str)

@@ -14,7 +14,7 @@ def held_range(*ranges: tuple[int, int]) -> Held:
 
 
 def held_tasks(*tasks: int) -> Held:
-    return Held(Claim(0, 1, "token", [], {task: b"content" for task in tasks}))
+    return Held(Claim(0, 1, "token", [], dict.fromkeys(tasks, b"content")))
 
 
 def numbers(piece: Piece | None) -> list[int]:
