@@ -328,7 +328,10 @@ def hangs_with_children(folder: str, x: int) -> int:
         return x
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "300"], start_new_session=True)
-    double_fork = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print(os.getpid(), flush=True)\n    time.sleep(300)"
+    double_fork = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n"
+        "    print(os.getpid(), flush=True)\n    time.sleep(300)"
+    )
     script = subprocess.Popen(
         [sys.executable, "-c", double_fork], stdout=subprocess.PIPE, text=True
     )

@@ -49,7 +49,10 @@ def test_what_is_no_point_or_action_can_not_be_armed(name: str, action: str) -> 
 
 
 def test_a_child_is_armed_through_its_environment_and_dies_at_the_point() -> None:
-    script = "from runyard import faults\nfaults.point('claim')\nprint('once', flush=True)\nfaults.point('claim')\nprint('twice')"
+    script = (
+        "from runyard import faults\nfaults.point('claim')\nprint('once', flush=True)\n"
+        "faults.point('claim')\nprint('twice')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "RUNYARD_FAULT": "claim:2:kill"},

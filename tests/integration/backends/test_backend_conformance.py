@@ -1,4 +1,4 @@
-"""What every backend does, with any number of workers. A new one runs through this suite as it is."""
+"""What every backend does, with any number of workers. A new one runs through this suite too."""
 
 from __future__ import annotations
 

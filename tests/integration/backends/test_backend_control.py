@@ -1,4 +1,4 @@
-"""Order, limits, cancelling, stopping and going on: on every backend, with any number of workers."""
+"""Order, limits, cancelling, stopping and going on: on every backend, with any number of lanes."""
 
 from __future__ import annotations
 

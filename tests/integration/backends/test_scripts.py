@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+from polling import eventually
 
 PLAIN = """
 import runyard as ry
@@ -34,7 +37,7 @@ def run(script: str, folder: Path, *flags: str, stdin: str | None = None) -> lis
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=40,
         check=False,
         env={**os.environ, "TMPDIR": str(folder)},
     )
@@ -132,6 +135,45 @@ print(result.stats.completed, result.stats.failed)
 """,
     )
     assert lines == ["4 1"]
+
+
+@pytest.fixture
+def marker() -> Iterator[str]:
+    """A length of sleep that no other process on this machine has asked for."""
+    text = f"300.{os.getpid()}"
+    yield text
+    for process in sleepers(text):
+        process.kill()
+
+
+def sleepers(marker: str) -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline", "status"])
+    return [
+        process
+        for process in found
+        if marker in (process.info["cmdline"] or [])
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+@pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
+def test_a_shell_command_out_of_time_leaves_no_process(
+    tmp_path: Path, backend: str, marker: str
+) -> None:
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin=f"""
+import runyard as ry
+
+batch = ry.grid(ry.shell("sleep {marker} & exec sleep {marker} {{x}}"), x=[1])
+result = ry.run(batch, backend={backend!r}, workers=1, timeout=0.5)
+print([outcome.error.kind for outcome in result.outcomes()])
+""",
+    )
+    assert lines == ["['TaskTimeout']"]
+    assert eventually(lambda: not sleepers(marker), seconds=5)
 
 
 @pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])

@@ -195,7 +195,7 @@ words = st.sampled_from(
      "task", "options", "common_random_numbers"]
 )  # fmt: skip
 things = st.sampled_from(
-    ["1", "-1", "0", "1.5", "nan", "true", '"m:f"', '"x"', "[1]", "[]", "[[1]]", "{}", "{ x = [1] }",
+    ["1", "-1", "0", "1.5", "nan", "true", '"m:f"', '"x"', "[1]", "[]", "[[1]]", "{}", "{x = [1]}",
      "{ x = 1 }", '[{ run = "m:f" }]', "[{ x = 1 }]", "2024-01-01"]
 )  # fmt: skip
 

@@ -202,7 +202,10 @@ PLAIN = "def f(x):\n    y = [n * 2 for n in range(x)]\n    return sum(y) + 1\n"
 
 
 def test_comments_blank_lines_and_place_do_not_change_a_fingerprint() -> None:
-    commented = "\n\n# why\ndef f(x):\n    # what\n    y = [n * 2 for n in range(x)]\n\n    return sum(y) + 1  # so\n"
+    commented = (
+        "\n\n# why\ndef f(x):\n    # what\n    y = [n * 2 for n in range(x)]\n\n"
+        "    return sum(y) + 1  # so\n"
+    )
     annotated = PLAIN.replace("def f(x):", "def f(x: int) -> int:")
     for other in (commented, annotated):
         assert fingerprint(compiled(other, file="b.py")) == fingerprint(compiled(PLAIN))

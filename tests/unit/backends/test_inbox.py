@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import threading
+
+from runyard.attempt.slots import IDLE, Note
+from runyard.attempt.wire import Emission, Loss, Report
+from runyard.backends.lanes import Inbox, News, loss_of
+
+
+def emission(task: int) -> Emission:
+    return Emission(task, 0, 1.0, "kind", b"\x80")
+
+
+def test_nothing_comes_from_an_empty_inbox() -> None:
+    assert Inbox().take(0.0) == []
+    assert Inbox().take(0.001) == []
+
+
+def test_news_of_a_chunk_become_one_report_in_their_order() -> None:
+    inbox = Inbox()
+    for number in range(3):
+        inbox.put(News(0, 7, number, emission(number)))
+    inbox.put(News(1, 8, 0, emission(9)))
+    inbox.put(News(0, 7, 3, None))
+    first, second = inbox.take(0.0)
+    assert isinstance(first, Report)
+    assert isinstance(second, Report)
+    assert (first.lane, first.chunk, first.done, first.finished) == (0, 7, 3, True)
+    assert [each.task for each in first.emitted] == [0, 1, 2]
+    assert (second.lane, second.chunk, second.finished) == (1, 8, False)
+
+
+def test_losses_come_last() -> None:
+    inbox = Inbox()
+    inbox.put(Loss(0, 7, 3, 0, 1.0, 1.0, "TaskTimeout", "slow"))
+    inbox.put(News(0, 7, 1, None))
+    kinds = [type(each) for each in inbox.take(0.0)]
+    assert kinds == [Report, Loss]
+
+
+def test_a_waiting_take_returns_when_woken() -> None:
+    inbox = Inbox()
+    taken: list[object] = []
+    thread = threading.Thread(target=lambda: taken.append(inbox.take(60.0)))
+    thread.start()
+    inbox.wake()
+    thread.join(30)
+    assert taken == [[]]
+
+
+def test_a_loss_names_the_task_that_its_lane_was_running() -> None:
+    busy = loss_of(2, Note(1, 5, 1, 9, 0.0), "TaskTimeout", "slow")
+    assert (busy.lane, busy.chunk, busy.task, busy.attempt) == (2, 9, 5, 1)
+    assert busy.seconds > 0
+    idle = loss_of(2, Note(0, IDLE, 0, 0, 0.0), "WorkerDied", "gone")
+    assert (idle.chunk, idle.task, idle.seconds) == (None, None, 0.0)
