@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import enroll
+from runyard.schedule.enroll import changed_code, enroll
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.loop import End
 from runyard.spaces import remove_tree
@@ -58,6 +59,7 @@ class Yard:
         self._temporary: Path | None = None
         if self.location == "memory:":
             self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
+            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         self.folder = self._temporary or Path(self.location).absolute()
 
     @property
@@ -121,8 +123,9 @@ class Yard:
             changed = encode_options(recorded.options.with_(**options))
             with self.store.transaction() as tx:
                 recorded = Recorded(tx.update_batch(recorded.id, options=changed))
+        notices = self._code_notices(recorded)
         place = open_backend(backend, workers)
-        return self._run(recorded, place, {}, codec, progress, on_event, [])
+        return self._run(recorded, place, {}, codec, progress, on_event, notices)
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let the failed tasks run again at the next `resume`; how many there are."""
@@ -303,6 +306,15 @@ class Yard:
             raise UsageError(
                 f"{recorded.name} is running", hint=f"stop it first: runyard stop {recorded.name}"
             )
+
+    @staticmethod
+    def _code_notices(recorded: Recorded) -> list[str]:
+        """A word about code that has changed since the batch was recorded."""
+        target = recorded.target
+        if target is None or target.kind not in ("import", "file") or not recorded.row.pending:
+            return []
+        code = {target.ref: fingerprint(load(target, recorded.row.root))}
+        return [] if code == recorded.code else [changed_code(recorded.name, code)]
 
     @staticmethod
     def _row(row: BatchRow | None, name: str) -> BatchRow:

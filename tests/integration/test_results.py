@@ -155,7 +155,7 @@ def test_csv_has_a_column_for_each_field(yard: ry.Yard, tmp_path: Path) -> None:
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0])[:7] == [
-        "task", "status", "x", "replicate", "n", "nested.nan", "nested.list",
+        "task", "status", "x", "replicate", "n", "nested.list", "nested.nan",
     ]  # fmt: skip
     assert (rows[1]["x"], rows[1]["n"], rows[1]["text"]) == ("1", "1", 'a,b\n"c" ü')
     assert (rows[3]["status"], rows[3]["error"], rows[3]["message"]) == (

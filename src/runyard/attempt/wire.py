@@ -39,7 +39,6 @@ class Job(msgspec.Struct, frozen=True):
     template: str | None = None
     chdir: bool = False
     recycle: int | None = None
-    code: dict[str, str] = {}  # versions of the code that workers load
 
 
 class Item(NamedTuple):

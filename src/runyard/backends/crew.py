@@ -9,8 +9,10 @@ import selectors
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
+from pathlib import Path
 
 from runyard.attempt.slots import Note
 from runyard.attempt.wire import Report, decode_report
@@ -54,7 +56,7 @@ class Crew:
 
     def __init__(self, lanes: int) -> None:
         self.key = _crew_key(lanes)
-        self.code: dict[str, str] = {}  # what these workers have loaded, and which version of it
+        self._code = _user_code()  # what these workers may have loaded
         self.lanes = [Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
         self.received = memoryview(bytearray(1 << 18))
@@ -76,6 +78,13 @@ class Crew:
         _all.append(self)
         for lane in self.lanes:
             self.fork(lane)
+
+    def is_outdated(self) -> bool:
+        """Whether code that the workers may have loaded has changed since."""
+        now = _user_code()
+        outdated = any(self._code.get(place, version) != version for place, version in now.items())
+        self._code |= now
+        return outdated
 
     def fork(self, lane: Lane) -> None:
         """Have the warden start a worker for this lane."""
@@ -192,6 +201,22 @@ def _interpreter_flags() -> list[str]:
 _taking = threading.Lock()
 _idle: list[Crew] = []
 _all: list[Crew] = []
+
+
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def _user_code() -> dict[str, int]:
+    """The loaded modules that are no library's, by file, with the time of their last change."""
+    found = {}
+    for module in list(sys.modules.values()):
+        place = getattr(module, "__file__", None)
+        if place and not place.startswith(_LIBRARIES):
+            with contextlib.suppress(OSError):
+                found[place] = Path(place).stat().st_mtime_ns
+    return found
 
 
 def _crew_key(lanes: int) -> tuple[object, ...]:

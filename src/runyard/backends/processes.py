@@ -60,10 +60,9 @@ class ProcessesBackend(Backend):
         self._closed = False
 
     def open(self, job: Job, slots: Slots) -> None:
-        if any(self._crew.code.get(k, v) != v for k, v in job.code.items()):
-            self._crew.release()  # these workers have an older version of the code loaded
+        if self._crew.is_outdated():
+            self._crew.release()
             self._crew = Crew(self.lanes)
-        self._crew.code |= job.code
         self._job = job
         self._slots = slots
         self._frame = encode_job(job)

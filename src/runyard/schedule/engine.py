@@ -220,7 +220,6 @@ class Engine:
             template=options.template,
             chdir=options.chdir,
             recycle=options.recycle,
-            code=batch.code,
         )
 
     @property

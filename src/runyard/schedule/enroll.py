@@ -48,12 +48,17 @@ def enroll(
     else:
         notices += _grow_list(tx, recorded, batch)
     if recorded.code != code:
-        notices.append(
-            f"the code of {next(iter(code), name)} has changed since {name} was first run; what is "
-            "recorded stays (start over with fresh=True or --fresh)"
-        )
+        notices.append(changed_code(name, code))
         changes["code"] = encode(code)
     return Enrolled(tx.update_batch(found.id, **changes), False, notices)
+
+
+def changed_code(name: str, code: dict[str, str]) -> str:
+    """What a person is told whose code differs from that of the recorded outcomes."""
+    return (
+        f"the code of {next(iter(code), name)} has changed since {name} was first run; what is "
+        "recorded stays (start over with fresh=True or --fresh)"
+    )
 
 
 def _create(tx: Transaction, name: str, batch: Batch, root: str, code: dict[str, str]) -> BatchRow:

@@ -174,7 +174,9 @@ class Loop:
             pending = self._recorder.counts.pending
             self._asked = True
             self._recorder.want(
-                policy.claim_size(self._mean.value, self._backend.lanes, 1, pending)
+                policy.claim_size(
+                    self._mean.value, self._backend.lanes, self._recorder.engines, pending
+                )
             )
 
     def _wants_more(self) -> bool:

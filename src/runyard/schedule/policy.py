@@ -21,7 +21,7 @@ STALL_SECONDS = 0.05
 """What waits behind a task that has run for so long goes to a lane that is free."""
 
 CLAIM_SECONDS = 1.0
-CLAIM_MIN, CLAIM_MAX = 64, 65_536
+CLAIM_MAX = 65_536
 
 
 def chunk_size(mean: float | None, known: int, ready: int, lanes: int, depth: int) -> int:
@@ -45,9 +45,9 @@ def lane_depth(mean: float | None, lanes: int, most: int) -> int:
 
 def claim_size(mean: float | None, lanes: int, engines: int, pending: int) -> int:
     """How many tasks to claim: about a second's work, and never more than a fair share."""
-    by_time = CLAIM_MIN if not mean else int(CLAIM_SECONDS * lanes / mean)
+    by_time = 4 * lanes if mean is None else int(CLAIM_SECONDS * lanes / max(mean, 1e-9))
     fair = -(-pending // engines) if engines > 1 else pending
-    return max(1, lanes, min(max(by_time, CLAIM_MIN), CLAIM_MAX, fair))
+    return max(1, lanes, min(max(by_time, 2 * lanes), CLAIM_MAX, fair))
 
 
 def wants_retry(options: Options, retries: int, attempt: int, classes: list[str]) -> bool:

@@ -82,6 +82,7 @@ class Recorder:
         self._looked = 0.0
         self.running = 0  # the loop keeps this up to date; shown by `status`
         self.rate = 0.0
+        self.engines = 1  # that run this batch, as of the last look
         self.counts = batch  # as of the last commit
         self.backlog = 0  # rows that wait to be written
         self.claims: deque[Claim | None] = deque()  # None: there was nothing to claim
@@ -265,7 +266,11 @@ class Recorder:
         self._looked = time.monotonic()
         tx.update_engine(self._engine, running=self.running, rate=self.rate)
         batch = tx.batch_by_id(self._batch)
-        stop = any(row.stop for row in tx.engines() if row.id == self._engine)
+        engines = tx.engines()
+        stop = any(row.stop for row in engines if row.id == self._engine)
+        self.engines = sum(
+            row.batch == self._batch and self._store.alive(row.id) for row in engines
+        )
         cancel = tx.cancel_requests(self._batch)
         for task in cancel:
             if tx.outcome(self._batch, task) is not None:

@@ -114,8 +114,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"no option {min(unknown)!r}",
                 hint=f"the options are: {', '.join(self.__struct_fields__)}",
             )
-        for name in ("timeout", "deadline", "backoff_max"):
-            if name in given:
+        for name in ("timeout", "deadline", "backoff_max", "backoff"):
+            if name in given and (name != "backoff" or isinstance(given[name], str)):
                 given[name] = units.seconds(given[name])
         if "memory" in given:
             given["memory"] = units.size(given["memory"])
@@ -148,7 +148,25 @@ def shell(command: str) -> Target:
     """A shell command as a task; `{x}` stands for the parameter x, quoted."""
     if not command.strip():
         raise BadTarget("the shell command is empty", hint="give a command, such as 'echo {x}'")
+    quoted = _field_in_quotes(command)
+    if quoted:
+        raise BadTarget(
+            f"{quoted} stands inside quotes in the command",
+            hint="write it without: values are quoted when they are filled in",
+        )
     return Target("shell", command)
+
+
+def _field_in_quotes(command: str) -> str | None:
+    """The first `{x}` that the shell would see inside quotes, where filling it in is not safe."""
+    quote = ""
+    plain = command.replace("{{", "  ").replace("}}", "  ")
+    for at, char in enumerate(plain):
+        if char in "'\"" and quote in ("", char) and plain[at - 1 : at] != "\\":
+            quote = "" if quote else char
+        elif char == "{" and quote:
+            return plain[at : plain.find("}", at) + 1] or "{"
+    return None
 
 
 @overload
