@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import runyard as ry
 from runyard.backends import backend_class
@@ -30,6 +30,19 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.workers}"
+
+
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+def unless(is_pointless: Callable[[Place], bool]) -> Callable[[Test], Test]:
+    """Leave a test out where its backend can't do what it is about; see the conftest."""
+
+    def mark(test: Test) -> Test:
+        test.unless = is_pointless  # type: ignore[attr-defined]
+        return test
+
+    return mark
 
 
 PLACES = [

@@ -21,6 +21,7 @@ from runyard.events import (
     Event,
     Notice,
     Progress,
+    TaskCancelled,
     TaskEmitted,
     WorkerLost,
 )
@@ -395,6 +396,8 @@ class Loop:
                 self.stop(End.CANCELLED)
             elif wishes.control == "stop" or wishes.stop:
                 self.stop(End.STOPPED)
+            for task in wishes.cancelled:
+                self._publish(TaskCancelled(batch=self._name, task=task))
             fresh = set(wishes.cancel) - self._judge.cancelling
             if fresh:
                 self._cancel_tasks(fresh)

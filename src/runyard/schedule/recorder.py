@@ -48,7 +48,8 @@ class Wishes(NamedTuple):
 
     control: str | None
     stop: bool
-    cancel: list[int]
+    cancel: list[int]  # tasks that an engine holds
+    cancelled: list[int]  # tasks that nobody held, and that are cancelled now
 
 
 class Recorder:
@@ -271,11 +272,30 @@ class Recorder:
         self.engines = sum(
             row.batch == self._batch and self._store.alive(row.id) for row in engines
         )
-        cancel = tx.cancel_requests(self._batch)
-        for task in cancel:
+        held, cancelled = [], []
+        for task in tx.cancel_requests(self._batch):
             if tx.outcome(self._batch, task) is not None:
                 tx.clear_cancel(self._batch, task)
-        return Wishes(batch.control if batch else None, stop, cancel)
+            elif self._is_held(tx, task):
+                held.append(task)
+            else:
+                self._cancel_now(tx, task)
+                cancelled.append(task)
+        return Wishes(batch.control if batch else None, stop, held, cancelled)
+
+    def _is_held(self, tx: Transaction, task: int) -> bool:
+        if self._listed:
+            return any(row.task == task and row.engine is not None for row in tx.queue(self._batch))
+        claims = tx.claims(self._batch)
+        return any(c.low <= task < c.high and c.engine is not None for c in claims)
+
+    def _cancel_now(self, tx: Transaction, task: int) -> None:
+        rows = [cancelled_row(self._batch, task)]
+        if self._listed:
+            record_listed(tx, self._batch, rows)
+        else:
+            tx.record(self._batch, rows, listed=False)
+        tx.clear_cancel(self._batch, task)
 
     def _append_per_task(self, events: list[Event]) -> None:
         if self._task_audit is None:

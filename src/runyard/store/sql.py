@@ -303,7 +303,10 @@ class SqlTransaction(SqlSnapshot):
             .where(table.c.batch == batch, table.c.task >= low, table.c.task < high)
             .order_by(table.c.task)
         )
-        return list(self._connection.scalars(query))
+        found = list(self._connection.scalars(query))
+        if found and (found[0] < low or found[-1] >= high or found != sorted(set(found))):
+            raise damaged("outcomes", f"the order of tasks {low} to {high}")
+        return found
 
     def _completed_among(self, numbers: set[int], batch: int) -> set[int]:
         return {

@@ -28,3 +28,14 @@ def gate(tmp_path: Path) -> Iterator[str]:
     yield str(folder)
     for word in ("release", "heard"):
         (folder / word).touch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take out tests that are pointless on their backend, rather than skip them."""
+    items[:] = [item for item in items if not _is_pointless(item)]
+
+
+def _is_pointless(item: pytest.Item) -> bool:
+    unless = getattr(getattr(item, "function", None), "unless", None)
+    callspec = getattr(item, "callspec", None)
+    return bool(unless and callspec and unless(callspec.params["place"]))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import sample_tasks
 from polling import eventually
-from running import Place, meanwhile
+from running import Place, meanwhile, unless
 from sample_tasks import (
     double,
     fails,
@@ -119,9 +119,8 @@ def test_listed_tasks_have_limits_of_their_own(yard: ry.Yard, gate: str, place: 
     assert statuses(result) == ["completed", "failed", "completed"]
 
 
+@unless(lambda place: place.workers > 1)  # the order is exact with one worker only
 def test_a_retried_task_keeps_its_priority(yard: ry.Yard, gate: str, place: Place) -> None:
-    if place.workers > 1:
-        pytest.skip("the order is exact with one worker only")
     batch = listed(
         gate,
         ry.Task(fail_once_noted, {"folder": gate}, "important", priority="critical"),
@@ -175,9 +174,8 @@ def test_a_late_result_is_never_let_in(yard: ry.Yard, gate: str, place: Place) -
     assert again.digest == digest
 
 
+@unless(lambda place: place.can.hard_kill)  # it is ended instead
 def test_a_task_out_of_time_is_told(yard: ry.Yard, gate: str, place: Place) -> None:
-    if place.can.hard_kill:
-        pytest.skip("it is ended instead")
     result = place.run(yard, ry.batch(told_to_cancel, params={"folder": gate}), timeout=0.2)
     assert kinds(result) == {0: "TaskTimeout"}
     assert Path(gate, "told").exists()
@@ -237,9 +235,8 @@ def test_a_run_ends_at_its_deadline_and_goes_on_later(
     assert list(finished.values()) == list(range(400))
 
 
+@unless(lambda place: place.backend == "serial")  # a task in the caller's thread ends by itself
 def test_a_deadline_ends_a_task_that_can_be_ended(yard: ry.Yard, gate: str, place: Place) -> None:
-    if place.backend == "serial":
-        pytest.skip("a task in the caller's thread ends by itself")
     batch = ry.grid(held, params={"folder": gate}, x=[0])
     result = place.run(yard, batch, deadline=0.5)
     assert result.end == "deadline"
@@ -271,11 +268,12 @@ def test_a_queued_task_is_cancelled_and_never_runs(yard: ry.Yard, gate: str, pla
     assert result.stats.completed >= 11
 
 
+@unless(
+    lambda place: place.backend == "serial" or place.workers > 1
+)  # the only lane has to be busy, and the engine not
 def test_a_task_that_no_engine_has_claimed_yet_is_cancelled(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    if place.backend == "serial" or place.workers > 1:
-        pytest.skip("the only lane has to be busy, and the engine not")
     batch = ry.grid(first_held, params={"folder": gate}, x=range(3000), name="b")
 
     def interfere() -> None:
@@ -299,11 +297,10 @@ def outcome_of(yard: ry.Yard, name: str, task: int) -> Any:
         return view.outcome(found.id, task)
 
 
+@unless(lambda place: place.backend == "serial")  # a task in the caller's thread ends by itself
 def test_a_running_task_is_cancelled_and_its_neighbours_finish(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    if place.backend == "serial":
-        pytest.skip("a task in the caller's thread ends by itself")
     batch = ry.grid(first_held, params={"folder": gate}, x=range(10), name="b")
 
     def interfere() -> None:
@@ -319,9 +316,10 @@ def test_a_running_task_is_cancelled_and_its_neighbours_finish(
     assert yard.cancel("b", 0) == 0
 
 
+@unless(
+    lambda place: place.can.hard_kill or place.backend == "serial"
+)  # it is ended instead, or ends by itself
 def test_a_running_task_that_is_cancelled_is_told(yard: ry.Yard, gate: str, place: Place) -> None:
-    if place.can.hard_kill or place.backend == "serial":
-        pytest.skip("it is ended instead, or ends by itself")
 
     def interfere() -> None:
         assert eventually(Path(gate, "started").exists)
@@ -382,11 +380,10 @@ def test_a_listed_task_cancelled_beforehand_takes_its_followers_along(
     assert statuses(result) == ["cancelled", "cancelled", "completed"]
 
 
+@unless(lambda place: place.backend == "serial")  # a task in the caller's thread ends by itself
 def test_a_cancelled_task_that_is_retried_by_hand_runs(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    if place.backend == "serial":
-        pytest.skip("a task in the caller's thread ends by itself")
     batch = ry.grid(first_held, params={"folder": gate}, x=range(4), name="b")
 
     def interfere() -> None:
@@ -577,11 +574,10 @@ def test_two_engines_share_a_batch_and_run_each_task_once(
 # Where a backend can do more
 
 
+@unless(lambda place: not place.can.survives_crash)  # the worker is the engine
 def test_a_task_that_kills_its_worker_costs_itself_alone(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    if not place.can.survives_crash:
-        pytest.skip("the worker is the engine")
     batch = ry.grid(sample_tasks.kills_its_worker, params={"folder": gate}, x=range(30))
     seen: list[WorkerLost] = []
     result = place.run(
@@ -599,11 +595,10 @@ def test_a_task_that_kills_its_worker_costs_itself_alone(
     assert result.outcome(3).attempt == 0
 
 
+@unless(lambda place: not place.can.hard_kill)  # nothing can be ended from outside
 def test_a_task_out_of_time_ends_with_all_its_processes(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    if not place.can.hard_kill:
-        pytest.skip("nothing can be ended from outside")
     batch = ry.grid(sample_tasks.hangs_with_children, params={"folder": gate}, x=range(6))
     result = place.run(yard, batch, timeout=1.5)
     assert kinds(result) == {2: "TaskTimeout"}
@@ -620,28 +615,25 @@ def runs(pid: int) -> bool:
         return False
 
 
+@unless(lambda place: not place.can.memory_limit)  # memory is shared with the engine
 def test_a_task_past_its_memory_fails_and_its_neighbours_do_not(
     yard: ry.Yard, place: Place
 ) -> None:
-    if not place.can.memory_limit:
-        pytest.skip("memory is shared with the engine")
     batch = ry.grid(sample_tasks.allocates, megabytes=[1, 2, 600, 3, 4])
     result = place.run(yard, batch, memory="200MB")
     assert kinds(result) == {2: "TaskOutOfMemory"}
     assert result.stats.completed == 4
 
 
+@unless(lambda place: not place.can.memory_limit)  # memory is shared with the engine
 def test_memory_is_not_limited_in_the_next_batch(yard: ry.Yard, place: Place) -> None:
-    if not place.can.memory_limit:
-        pytest.skip("memory is shared with the engine")
     place.run(yard, ry.grid(double, x=range(5)), memory="100MB")
     result = place.run(yard, ry.grid(sample_tasks.allocates, megabytes=[300]))
     assert result.stats.completed == 1
 
 
+@unless(lambda place: not place.can.own_directory)  # the current directory is the engine's
 def test_a_task_may_run_inside_its_workspace(yard: ry.Yard, place: Place) -> None:
-    if not place.can.own_directory:
-        pytest.skip("the current directory is the engine's")
     batch = ry.batch(sample_tasks.where_am_i, replicates=4)
     result = place.run(yard, batch, chdir=True)
     for outcome in result.outcomes():
@@ -651,11 +643,10 @@ def test_a_task_may_run_inside_its_workspace(yard: ry.Yard, place: Place) -> Non
     assert set(after.values()) == {os.getcwd()}
 
 
+@unless(lambda place: place.can.own_directory)  # each worker has its own
 def test_where_the_directory_is_the_engines_own_a_task_may_not_move_it(
     yard: ry.Yard, place: Place
 ) -> None:
-    if place.can.own_directory:
-        pytest.skip("each worker has its own")
     before = os.getcwd()
     try:
         result = place.run(yard, ry.batch(sample_tasks.cwd, replicates=4), chdir=True)
@@ -666,11 +657,10 @@ def test_where_the_directory_is_the_engines_own_a_task_may_not_move_it(
         assert os.getcwd() == before
 
 
+@unless(lambda place: not place.can.own_directory)  # the current directory is the engine's
 def test_a_task_that_moves_elsewhere_does_not_take_its_neighbours_along(
     yard: ry.Yard, place: Place
 ) -> None:
-    if not place.can.own_directory:
-        pytest.skip("the current directory is the engine's")
 
     def wanders(x: int) -> str:
         here = os.getcwd()
@@ -681,14 +671,13 @@ def test_a_task_that_moves_elsewhere_does_not_take_its_neighbours_along(
     assert set(result.values()) == {os.getcwd()}
 
 
+@unless(lambda place: not place.can.descriptor_capture)  # only what Python prints can be told apart
 @pytest.mark.parametrize(
     "function", [sample_tasks.prints_past_python, sample_tasks.prints_from_a_child]
 )
 def test_what_is_printed_past_python_is_kept_with_its_task(
     yard: ry.Yard, place: Place, function: Any
 ) -> None:
-    if not place.can.descriptor_capture:
-        pytest.skip("only what Python prints can be told apart")
     result = place.run(yard, ry.grid(function, x=range(12)))
     folder = yard.batch_folder(result.name)
     found = {n: folder / "tasks" / str(n) / "0" / "stdout" for n in range(12)}
@@ -697,9 +686,8 @@ def test_what_is_printed_past_python_is_kept_with_its_task(
     assert texts == {n: f"{word} {n}\n" for n in range(12)}
 
 
+@unless(lambda place: not place.can.survives_crash)  # the worker is the engine
 def test_what_a_task_printed_before_its_worker_died_is_kept(yard: ry.Yard, place: Place) -> None:
-    if not place.can.survives_crash:
-        pytest.skip("the worker is the engine")
 
     def last_words(x: int) -> None:
         print("last words", x)
@@ -712,9 +700,8 @@ def test_what_a_task_printed_before_its_worker_died_is_kept(yard: ry.Yard, place
     assert path.read_text() == "last words 2\n"
 
 
+@unless(lambda place: not place.can.survives_crash)  # the worker is the engine
 def test_a_worker_is_renewed_after_its_share_of_tasks(yard: ry.Yard, place: Place) -> None:
-    if not place.can.survives_crash:
-        pytest.skip("the worker is the engine")
 
     def pid(x: int) -> int:
         return os.getpid()
@@ -726,9 +713,8 @@ def test_a_worker_is_renewed_after_its_share_of_tasks(yard: ry.Yard, place: Plac
     assert os.getpid() not in counts
 
 
+@unless(lambda place: place.backend != "processes")  # there are no worker processes
 def test_workers_stay_warm_between_runs(yard: ry.Yard, place: Place) -> None:
-    if place.backend != "processes":
-        pytest.skip("there are no worker processes")
 
     def pids(name: str) -> set[int]:
         batch = ry.grid(sample_tasks.slow_pid, x=range(20 * place.workers), name=name)

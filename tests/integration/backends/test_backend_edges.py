@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import sample_tasks
 from polling import eventually
-from running import Place, meanwhile
+from running import Place, meanwhile, unless
 from sample_tasks import double, fails_until, noted, notes, paced, prints
 
 import runyard as ry
@@ -144,11 +144,10 @@ def test_a_task_that_hangs_among_many_quick_ones_costs_itself_alone(
     assert result.stats.completed == 1499
 
 
+@unless(lambda place: place.workers == 1)  # there is nobody else to do it
 def test_one_long_task_does_not_hold_up_what_waits_behind_it(
     place: Place, yard: ry.Yard, gate: str
 ) -> None:
-    if place.workers == 1:
-        pytest.skip("there is nobody else to do it")
 
     def long_one(folder: str, x: int) -> int:
         if x == 300:
