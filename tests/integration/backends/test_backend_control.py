@@ -12,7 +12,7 @@ import psutil
 import pytest
 import sample_tasks
 from polling import eventually
-from running import Place, meanwhile, unless
+from running import PLACES, Place, meanwhile, unless
 from sample_tasks import (
     double,
     fails,
@@ -31,6 +31,15 @@ from sample_tasks import (
 import runyard as ry
 from runyard.errors import NotFound, SpecChanged, UsageError
 from runyard.events import Event, TaskCancelled, WorkerLost
+
+
+@pytest.fixture(
+    scope="module", params=[p for p in PLACES if p.workers != 2 or p.can.hard_kill], ids=str
+)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Every backend; with two workers only where workers are more than threads."""
+    found: Place = request.param
+    return found
 
 
 def kinds(result: ry.Result) -> dict[int, str]:
@@ -84,10 +93,10 @@ def test_a_task_starts_after_those_it_comes_after(yard: ry.Yard, gate: str, plac
 
 
 def test_a_chain_of_many_tasks_runs_in_its_order(yard: ry.Yard, gate: str, place: Place) -> None:
-    tasks = [noting(gate, f"{n}", (f"{n - 1}",) if n else ()) for n in range(12)]
+    tasks = [noting(gate, f"{n}", (f"{n - 1}",) if n else ()) for n in range(6)]
     result = place.run(yard, listed(gate, *tasks), deadline="30s")
-    assert result.stats.completed == 12
-    assert notes(gate) == [str(n) for n in range(12)]
+    assert result.stats.completed == 6
+    assert notes(gate) == [str(n) for n in range(6)]
 
 
 def test_what_comes_after_a_failure_is_cancelled_and_the_rest_runs(
@@ -224,7 +233,7 @@ def test_a_run_ends_at_its_deadline_and_goes_on_later(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
     batch = ry.grid(paced, params={"folder": gate}, x=range(400))
-    result = place.run(yard, batch, deadline=0.6)
+    result = place.run(yard, batch, deadline=0.4)
     assert result.end == "deadline"
     assert 0 < result.stats.done < 400
     assert result.stats.failed == result.stats.cancelled == 0
@@ -521,7 +530,7 @@ def test_a_new_task_after_a_failed_one_is_cancelled(yard: ry.Yard, gate: str, pl
 def test_the_first_failure_stops_a_run_that_should_fail_fast(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    batch = ry.grid(fails_late, params={"folder": gate}, x=range(500))
+    batch = ry.grid(fails_late, params={"folder": gate}, x=range(250))
     result = place.run(yard, batch, fail_fast=True)
     assert result.end == "fail-fast"
     assert result.stats.failed >= 1
@@ -535,7 +544,7 @@ def test_the_first_failure_stops_a_run_that_should_fail_fast(
 def fails_late(folder: str, x: int) -> int:
     sample_tasks.note(folder, x)
     time.sleep(0.002)
-    if x % 100 == 20:
+    if x % 50 == 20:
         raise ValueError
     return x
 
@@ -556,19 +565,19 @@ def test_a_changed_spec_under_the_same_name_is_refused(yard: ry.Yard, place: Pla
 def test_two_engines_share_a_batch_and_run_each_task_once(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
-    batch = ry.grid(slow_noted, params={"folder": gate}, x=range(200), name="b", seed=7)
+    batch = ry.grid(slow_noted, params={"folder": gate}, x=range(100), name="b", seed=7)
     found: list[ry.Result] = []
 
     def interfere() -> None:
         assert eventually(lambda: notes(gate))
         with ry.Yard(yard.location) as other:
             found.append(place.run(other, batch))
-            assert found[0].stats.done == 200
+            assert found[0].stats.done == 100
 
     with meanwhile(interfere):
         result = place.run(yard, batch)
     assert result.end == found[0].end == "finished"
-    assert Counter(notes(gate)) == {str(x): 1 for x in range(200)}
+    assert Counter(notes(gate)) == {str(x): 1 for x in range(100)}
 
 
 # Where a backend can do more

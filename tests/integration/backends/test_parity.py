@@ -60,8 +60,9 @@ def test_every_backend_gives_the_same_digest_and_events(
 
 
 def test_another_seed_gives_another_digest(
-    place: Place, yard: ry.Yard, folder: str, measure: ry.Result
+    backend: str, yard: ry.Yard, folder: str, measure: ry.Result
 ) -> None:
+    place = Place(backend, 2)
     other = ry.grid(mixed, params={"folder": folder}, x=range(80), seed=8)
     same = ry.grid(mixed, params={"folder": folder}, x=range(80), seed=7)
     results = [place.run(yard, each, **OPTIONS) for each in (other, same)]
@@ -94,8 +95,9 @@ def test_a_stop_and_a_resume_elsewhere_give_the_same_digest(
 
 
 def test_a_batch_that_grew_has_the_digest_of_one_made_whole(
-    place: Place, yard: ry.Yard, folder: str, measure: ry.Result
+    backend: str, yard: ry.Yard, folder: str, measure: ry.Result
 ) -> None:
+    place = Place(backend, 2)
     half = ry.grid(
         mixed, params={"folder": folder}, x=list(range(0, TASKS, 2)), seed=7, name="mixed"
     )
