@@ -17,6 +17,7 @@ from runyard import clock, faults
 from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import Chunk, Emission, Item, Loss, Report
 from runyard.backends.base import Backend
+from runyard.errors import StoreDamaged
 from runyard.events import (
     Event,
     Notice,
@@ -38,6 +39,7 @@ from runyard.store.rows import Claim
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
 DRY_SECONDS = 0.2
+DRY_ROUNDS = 10
 BACKLOG_LIMIT = 200_000
 """Rows that may wait for the disk before no more work is sent."""
 
@@ -101,6 +103,7 @@ class Loop:
         self._suspects: deque[tuple[Held, Item]] = deque()
         self._alone = False  # a suspect is under way
         self._full = False
+        self._dry_rounds = 0
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -164,7 +167,9 @@ class Loop:
             self._asked = False
             if claim is None:
                 self._dry_until = clock.monotonic() + DRY_SECONDS
+                self._check_that_others_work()
                 continue
+            self._dry_rounds = 0
             held = Held(claim, self._options.priority)
             if held.left == 0:
                 self._recorder.rows(held, [])
@@ -178,6 +183,18 @@ class Loop:
                 policy.claim_size(
                     self._mean.value, self._backend.lanes, self._recorder.engines, pending
                 )
+            )
+
+    def _check_that_others_work(self) -> None:
+        """Nothing to claim and nothing under way, yet not the end: somebody else must be at it."""
+        idle = not (self._flights or self._agenda.ready or self._agenda.waiting or self._suspects)
+        alone = self._recorder.engines <= 1 and not self._recorder.backlog
+        self._dry_rounds = self._dry_rounds + 1 if idle and alone else 0
+        if self._dry_rounds > DRY_ROUNDS and self._recorder.counts.pending:
+            raise StoreDamaged(
+                f"{self._recorder.counts.pending} tasks of {self._name} have no outcome, "
+                "and nobody holds them",
+                hint="the store is damaged: run `runyard doctor`",
             )
 
     def _wants_more(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import OutcomeRow
@@ -40,3 +40,20 @@ def check_rows(connection: Connection) -> Iterator[str]:
                 f"batch {name}: {sum(recorded)} outcomes were recorded "
                 f"{tuple(recorded)}, {sum(found)} are there {tuple(found)}"
             )
+    yield from _unheld(connection)
+
+
+def _unheld(connection: Connection) -> Iterator[str]:
+    """Below its frontier, each task of a described batch has an outcome or lies in a claim."""
+    batches, outcomes, claims = schema.batches.c, schema.outcomes.c, schema.claims.c
+    described = select(batches.id, batches.name, batches.frontier).where(batches.plan.is_not(None))
+    for number, name, frontier in connection.execute(described).all():
+        ranges = connection.execute(select(claims.low, claims.high).where(claims.batch == number))
+        covered = frontier
+        for low, high in ranges.all():
+            inside = outcomes.batch == number, outcomes.task >= low, outcomes.task < high
+            covered -= high - low
+            covered += connection.scalar(select(func.count()).where(*inside)) or 0
+        below = outcomes.batch == number, outcomes.task < frontier
+        if (connection.scalar(select(func.count()).where(*below)) or 0) != covered:
+            yield f"batch {name}: some tasks have no outcome, and nobody holds them"
