@@ -63,8 +63,10 @@ def _figures(size: int, state: str, rates: Mapping[str, Sequence[float]]) -> lis
         label = f"{size:,} {state}: Runyard / {name}"
         return Figure("noop", label, median_ratio(ours, theirs), target=target, note=note)
 
+    # Only the large batch has a target; the small one shows what starting and recording cost.
+    floor = at_least(1.0) if size == SIZES[0] else None
     gates = [
-        against("faster of joblib, mpire", best, at_least(1.0)),
+        against("faster of joblib, mpire", best, floor),
         against("huey on SQLite", rates["huey on SQLite"], at_least(30.0)),
     ]
     shown = [name for name in rates if name not in ("Runyard", "huey on SQLite")]
