@@ -145,6 +145,8 @@ class Yard:
                 tx.requeue(recorded.id, tasks, listed=recorded.listed)
             for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
                 tx.clear_cancel(recorded.id, task)
+        for task in tasks:  # what they printed the last time is not what they will print
+            remove_tree(self.batch_folder(name) / "tasks" / str(task))
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:

@@ -110,12 +110,17 @@ _current: ContextVar[Host | None] = ContextVar("runyard_current", default=None)
 _only: Host | None = None  # a worker process has one lane, whatever thread asks
 
 
-def enter(host: Host | None, *, whole_process: bool = False) -> None:
-    """Make this lane's task the one that `context` is about, here and in what is called."""
+def enter(host: Host | None, *, whole_process: bool = False) -> Host | None:
+    """Make this lane's task the one that `context` is about, here and in what is called.
+
+    Returns the one before, which a run inside a task has to put back.
+    """
     global _only
+    before = _current.get()
     _current.set(host)
     if whole_process:
         _only = host
+    return before
 
 
 def inside() -> bool:

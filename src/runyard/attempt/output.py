@@ -160,14 +160,16 @@ class StreamOutput(Output):
 
     def __init__(self) -> None:
         self.kept: dict[str, io.StringIO] = {}
+        self._before: StreamOutput | None = None
 
     def begin(self) -> None:
         if self.kept:
             self.kept = {}
+        self._before = _lane.get()
         _lane.set(self)
 
     def end(self, folder: Path, task: int, attempt: int) -> None:
-        _lane.set(None)
+        _lane.set(self._before)  # of the task that this one runs inside, if any
         with contextlib.suppress(OSError):
             for name, kept in self.kept.items():
                 place = task_folder(folder, task, attempt)

@@ -38,5 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _is_pointless(item: pytest.Item) -> bool:
     unless = getattr(getattr(item, "function", None), "unless", None)
     callspec = getattr(item, "callspec", None)
-    place = callspec.params.get("place") if callspec else None
+    params = callspec.params if callspec else {}
+    place = params.get("place")
+    if place is None and "backend" in params:
+        place = Place(params["backend"], 1 if params["backend"] == "serial" else 2)
     return bool(unless and place and unless(place))

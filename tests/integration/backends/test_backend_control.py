@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -194,6 +196,9 @@ def test_a_coroutine_that_runs_too_long_fails(yard: ry.Yard, gate: str, place: P
     batch = ry.grid(held_coroutine, params={"folder": gate}, x=range(2))
     result = place.run(yard, batch, timeout=0.2, deadline="40s")
     assert kinds(result) == {0: "TaskTimeout", 1: "TaskTimeout"}
+    Path(gate, "release").touch()
+    assert eventually(lambda: not any(t.name.startswith("runyard") for t in threading.enumerate()))
+    gc.collect()  # a loop that was left open complains now, and not in some later test
 
 
 def test_a_task_out_of_time_is_retried_like_one_that_raised(

@@ -24,9 +24,15 @@ from runyard.errors import BadSpec, NotFound, UsageError
 from runyard.events import Event, TaskEmitted, TaskRetried, verify
 
 
-@pytest.fixture
-def place(backend: str) -> Place:
-    return Place(backend, 1 if backend == "serial" else 2)
+@pytest.fixture(
+    scope="module",
+    params=[Place("serial", 1), *(Place(name, 2) for name in ("async", "threads", "processes"))],
+    ids=str,
+)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Every backend once."""
+    found: Place = request.param
+    return found
 
 
 def kinds(result: ry.Result) -> dict[int, str]:

@@ -298,4 +298,4 @@ def _columns(row: Any, without: str) -> dict[str, Any]:
 
 
 TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=40, stateful_step_count=30)
+TestStoresAgree.settings = settings(max_examples=25, stateful_step_count=30)

@@ -1,20 +1,33 @@
 from __future__ import annotations
 
+from itertools import takewhile
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runyard.attempt.wire import Item
 from runyard.schedule.agenda import Agenda, Held, Piece
+from runyard.spec.batch import ListedTask, encode_listed
+from runyard.spec.task import Target
 from runyard.store.rows import Claim
 
 
-def held_range(*ranges: tuple[int, int]) -> Held:
-    return Held(Claim(1, 1, "token", list(ranges), {}))
+def held_range(*ranges: tuple[int, int], priority: int = 1) -> Held:
+    return Held(Claim(1, 1, "token", list(ranges), {}), priority)
 
 
-def held_tasks(*tasks: int) -> Held:
-    return Held(Claim(0, 1, "token", [], dict.fromkeys(tasks, b"content")))
+def held_tasks(*tasks: int, priority: int = 1, **own: int) -> Held:
+    """A claim of listed tasks; `t3=2` gives task 3 a priority of its own."""
+    contents = {
+        task: encode_listed(
+            ListedTask(
+                Target("import", "m:f"), {}, None, (), own.get(f"t{task}", priority), None, None
+            )
+        )
+        for task in tasks
+    }
+    return Held(Claim(0, 1, "token", [], contents), priority)
 
 
 def numbers(piece: Piece | None) -> list[int]:
@@ -39,9 +52,9 @@ def test_an_empty_agenda_gives_nothing() -> None:
 
 
 def test_the_highest_priority_goes_first_and_inside_it_who_came_first() -> None:
-    agenda, held = Agenda(), held_tasks(*range(6))
-    for task, priority in enumerate([1, 3, 1, 0, 3, 2]):
-        agenda.add_item(held, Item(task, 0, b""), priority)
+    agenda, held = Agenda(), held_tasks(*range(6), t1=3, t3=0, t4=3, t5=2)
+    for task in range(6):
+        agenda.add_item(held, held.item(task, 0))
     assert drained(agenda, most=1) == [1, 4, 5, 0, 2, 3]
 
 
@@ -60,7 +73,7 @@ def test_ranges_are_cut_to_size_and_stay_in_order() -> None:
 def test_what_travels_together_belongs_to_one_claim() -> None:
     agenda, one, other = Agenda(), held_tasks(0, 1), held_tasks(2)
     for task, held in ((0, one), (1, one), (2, other)):
-        agenda.add_item(held, Item(task, 0, b""), 1)
+        agenda.add_item(held, held.item(task, 0))
     first, second = agenda.take(10), agenda.take(10)
     assert (numbers(first), numbers(second)) == ([0, 1], [2])
     assert first is not None
@@ -68,21 +81,21 @@ def test_what_travels_together_belongs_to_one_claim() -> None:
 
 
 def test_what_was_taken_and_not_started_comes_before_others_of_its_priority() -> None:
-    agenda, held = Agenda(), held_tasks(*range(6))
-    for task, priority in ((0, 1), (1, 1), (2, 3)):
-        agenda.add_item(held, Item(task, 0, b""), priority)
-    agenda.add_back(held, [Item(5, 0, b""), Item(4, 0, b"")], 1)
+    agenda, held = Agenda(), held_tasks(*range(6), t2=3)
+    for task in range(3):
+        agenda.add_item(held, held.item(task, 0))
+    agenda.add_back(held, [held.item(5, 0), held.item(4, 0)])
     assert drained(agenda) == [2, 4, 5, 0, 1]
 
 
 def test_a_retry_stands_in_line_when_it_is_due() -> None:
     agenda, held = Agenda(), held_tasks(0, 1, 2)
-    agenda.add_later(5.0, held, Item(0, 1, b""), 1)
-    agenda.add_later(3.0, held, Item(1, 1, b""), 1)
+    agenda.add_later(5.0, held, held.item(0, 1))
+    agenda.add_later(3.0, held, held.item(1, 1))
     assert (agenda.ready, agenda.waiting, agenda.next_due()) == (0, 2, 3.0)
     agenda.wake_due(4.0)
     assert (agenda.ready, agenda.waiting, agenda.next_due()) == (1, 1, 5.0)
-    agenda.add_item(held, Item(2, 0, b""), 1)
+    agenda.add_item(held, held.item(2, 0))
     agenda.wake_due(5.0)
     assert drained(agenda) == [1, 2, 0]
 
@@ -90,8 +103,8 @@ def test_a_retry_stands_in_line_when_it_is_due() -> None:
 def test_what_is_removed_is_found_wherever_it_waits() -> None:
     agenda, ranges, tasks = Agenda(), held_range((0, 10)), held_tasks(20, 30)
     agenda.add_range(ranges, 0, 10)
-    agenda.add_item(tasks, Item(20, 0, b""), 1)
-    agenda.add_later(9.0, tasks, Item(30, 2, b""), 1)
+    agenda.add_item(tasks, tasks.item(20, 0))
+    agenda.add_later(9.0, tasks, tasks.item(30, 2))
     found = agenda.remove({0, 4, 5, 9, 20, 30, 99})
     assert sorted((item.task, item.attempt, held is tasks) for held, item in found) == [
         (0, 0, False), (4, 0, False), (5, 0, False), (9, 0, False), (20, 0, True), (30, 2, True),
@@ -101,46 +114,60 @@ def test_what_is_removed_is_found_wherever_it_waits() -> None:
     assert agenda.waiting == 0
 
 
+def test_a_retry_keeps_the_priority_that_its_task_asks_for() -> None:
+    agenda, held = Agenda(), held_tasks(0, 1, 2, t1=3)
+    for task in (0, 2):
+        agenda.add_item(held, held.item(task, 0))
+    agenda.add_later(1.0, held, held.item(1, 1))
+    agenda.wake_due(1.0)
+    assert drained(agenda) == [1, 0, 2]
+
+
 class AgendaAgainstAList(RuleBasedStateMachine):
     """Nothing is lost, nothing comes twice, and the order is exact."""
 
     @initialize()
     def begin(self) -> None:
         self.agenda = Agenda()
-        self.listed = held_tasks()
+        self.listed = [held_tasks(priority=priority) for priority in range(4)]
         self.ranged = held_range()
+        self.holders: dict[int, Held] = {}
         self.serial = 0
         self.now = 0.0
-        self.next_task = 0
         self.queue: list[tuple[int, int, int]] = []  # -priority, arrival, task
         self.ranges: list[int] = []
-        self.later: list[tuple[float, int, int, int]] = []  # due, arrival, priority, task
+        self.later: list[tuple[float, int, int]] = []  # due, arrival, task
         self.taken: list[int] = []
 
-    def arrive(self, priority: int, task: int) -> None:
+    def new_task(self, held: Held) -> int:
+        task = len(self.holders)
+        self.holders[task] = held
+        return task
+
+    def arrive(self, task: int, place: int | None = None) -> None:
         self.serial += 1
-        self.queue.append((-priority, self.serial, task))
+        priority = self.holders[task].priority
+        self.queue.append((-priority, self.serial if place is None else place, task))
 
     @rule(priority=st.integers(0, 3), count=st.integers(1, 4))
     def items_arrive(self, priority: int, count: int) -> None:
         for _ in range(count):
-            self.agenda.add_item(self.listed, Item(self.next_task, 0, None), priority)
-            self.arrive(priority, self.next_task)
-            self.next_task += 1
+            task = self.new_task(self.listed[priority])
+            self.agenda.add_item(self.listed[priority], Item(task, 0, None))
+            self.arrive(task)
 
     @rule(count=st.integers(0, 20))
     def a_range_arrives(self, count: int) -> None:
-        low, self.next_task = self.next_task, self.next_task + count
-        self.agenda.add_range(self.ranged, low, low + count)
-        self.ranges += range(low, low + count)
+        new = [self.new_task(self.ranged) for _ in range(count)]
+        self.agenda.add_range(self.ranged, new[0] if new else 0, new[-1] + 1 if new else 0)
+        self.ranges += new
 
     @rule(priority=st.integers(0, 3), wait=st.floats(0, 10))
     def a_retry_is_planned(self, priority: int, wait: float) -> None:
-        item = Item(self.next_task, 1, None)
-        self.agenda.add_later(self.now + wait, self.listed, item, priority)
+        task = self.new_task(self.listed[priority])
+        self.agenda.add_later(self.now + wait, self.listed[priority], Item(task, 1, None))
         self.serial += 1
-        self.later.append((self.now + wait, self.serial, priority, self.next_task))
-        self.next_task += 1
+        self.later.append((self.now + wait, self.serial, task))
 
     @rule(step=st.floats(0, 5))
     def time_passes(self, step: float) -> None:
@@ -148,16 +175,21 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         self.agenda.wake_due(self.now)
         due = sorted(entry for entry in self.later if entry[0] <= self.now)
         self.later = [entry for entry in self.later if entry[0] > self.now]
-        for _, _, priority, task in due:
-            self.arrive(priority, task)
+        for _, _, task in due:
+            self.arrive(task)
 
     @rule(most=st.integers(1, 8))
     def some_are_taken(self, most: int) -> None:
-        got = numbers(self.agenda.take(most))
+        piece = self.agenda.take(most)
+        got = numbers(piece)
         self.queue.sort()
         if self.queue:
-            expected = [task for _, _, task in self.queue[:most]]
-            self.queue = self.queue[most:]
+            assert piece is not None
+            first = self.holders[self.queue[0][2]]
+            same = takewhile(lambda entry: self.holders[entry[2]] is first, self.queue[:most])
+            expected = [task for _, _, task in same]
+            assert piece.held is first
+            self.queue = self.queue[len(expected) :]
         else:
             # A piece never reaches beyond the range that it comes from.
             expected = self.ranges[: len(got)]
@@ -169,22 +201,23 @@ class AgendaAgainstAList(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def some_are_removed(self, data: st.DataObject) -> None:
-        tasks = data.draw(st.sets(st.integers(0, max(1, self.next_task)), max_size=5))
-        found = [item.task for _, item in self.agenda.remove(tasks)]
+        tasks = data.draw(st.sets(st.integers(0, max(1, len(self.holders))), max_size=5))
+        found = self.agenda.remove(tasks)
         waiting = {entry[-1] for entry in (*self.queue, *self.later)} | set(self.ranges)
-        assert sorted(found) == sorted(tasks & waiting)
+        assert sorted(item.task for _, item in found) == sorted(tasks & waiting)
+        assert all(held is self.holders[item.task] for held, item in found)
         self.queue = [entry for entry in self.queue if entry[2] not in tasks]
-        self.later = [entry for entry in self.later if entry[3] not in tasks]
+        self.later = [entry for entry in self.later if entry[2] not in tasks]
         self.ranges = [task for task in self.ranges if task not in tasks]
-        self.taken += found
+        self.taken += [item.task for _, item in found]
 
-    @rule(priority=st.integers(0, 3), count=st.integers(1, 5))
-    def the_last_ones_come_back(self, priority: int, count: int) -> None:
+    @rule(count=st.integers(1, 5))
+    def the_last_ones_come_back(self, count: int) -> None:
         back = sorted(set(self.taken[-count:]))
         self.taken = [task for task in self.taken if task not in back]
-        self.agenda.add_back(self.listed, [Item(task, 0, None) for task in back], priority)
         for task in back:
-            self.queue.append((-priority, task - (1 << 62), task))
+            self.agenda.add_back(self.holders[task], [Item(task, 0, None)])
+            self.arrive(task, task - (1 << 62))
 
     @invariant()
     def the_counts_are_right(self) -> None:
@@ -197,7 +230,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         if hasattr(self, "agenda"):
             self.agenda.wake_due(float("inf"))
             everything = [*self.taken, *drained(self.agenda)]
-            assert sorted(everything) == list(range(self.next_task))
+            assert sorted(everything) == list(range(len(self.holders)))
 
 
 TestAgendaAgainstAList = AgendaAgainstAList.TestCase
