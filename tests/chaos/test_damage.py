@@ -131,7 +131,7 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
     for what, count in tally.items():
         measured(what, count)
     assert not mistakes, "\n".join(mistakes)
-    assert tally["found"] > tally["changes nothing"]
+    assert tally["found"] > tally["changes nothing"] / 3, "the flips hit nothing that matters"
 
 
 CHANGES = {
