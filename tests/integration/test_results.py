@@ -93,6 +93,16 @@ def test_there_is_no_digest_while_something_is_unfinished(yard: ry.Yard) -> None
     assert finished.digest == unfinished.digest is not None
 
 
+def test_the_same_values_in_another_order_have_the_digest_of_that_order(yard: ry.Yard) -> None:
+    def run(*xs: int, fresh: bool = False) -> ry.Result:
+        batch = ry.grid(double, x=list(xs), name="b", seed=7)
+        return yard.run(batch, backend="serial", fresh=fresh)
+
+    run(1, 2)
+    continued = run(2, 1).digest
+    assert continued == run(2, 1, fresh=True).digest
+
+
 def test_a_seed_that_nobody_gave_is_chosen_recorded_and_kept(yard: ry.Yard) -> None:
     batch = ry.grid(double, x=[1, 2], name="b")
     first = yard.run(batch, backend="serial").seed

@@ -109,6 +109,10 @@ class _Text(io.TextIOWrapper):
         raw = io.FileIO(number, "wb", closefd=False)
         super().__init__(_Bytes(raw), "utf-8", "backslashreplace", line_buffering=True)
 
+    def close(self) -> None:
+        """The stream outlives a task that closes it."""
+        self.flush()
+
     def write(self, text: str, /) -> int:
         touched.add(True)
         return super().write(text)
@@ -205,6 +209,10 @@ class _Router:
         if lane is None:
             return self._original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
+
+    def close(self) -> None:
+        """The stream outlives a task that closes it."""
+        self.flush()
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

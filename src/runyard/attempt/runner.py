@@ -234,9 +234,12 @@ class Runner:
             _off_loop(loop.close)
 
     def close(self) -> None:
-        """The lane is done for good."""
+        """The lane is done for good; its slot may be another's already."""
         if self._thread is not None:
             self._thread.close()
+        if self._loop is not None:
+            loop, self._loop = self._loop, None
+            _off_loop(loop.close)
 
     def _begin(self, work: Work, chunk: int, begin: float) -> float:
         self._note(self._batch, work.task, work.attempt, chunk, begin)

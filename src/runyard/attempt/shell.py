@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -55,6 +56,7 @@ def _run(line: str) -> dict[str, Any]:
             code = process.wait()
         except BaseException:
             _end(process)
+            process.wait()
             raise
         stdout, stderr = _read(out), _read(err)
     sys.stdout.write(stdout)
@@ -73,11 +75,10 @@ def _read(file: Any) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
+    """End it with its group. Called from a signal handler too, so that it must not wait."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _text(value: Any) -> str:

@@ -102,6 +102,7 @@ class _Lane:
                 self._done += 1
                 self._bring(result)
             if self.abandoned:
+                self._runner.close()
                 return
             self._runner.rest()
             self._bring(None)

@@ -44,7 +44,8 @@ def enroll(
         grown = recorded.plan.grown_to(batch.plan)
         if grown.total > found.total:
             notices.append(f"the batch grew from {found.total:,} to {grown.total:,} tasks")
-            changes |= {"plan": encode(grown.to_data()), "total": grown.total, "finished": None}
+            changes |= {"total": grown.total, "finished": None}
+        changes["plan"] = encode(grown.to_data())  # the order may have changed too
     else:
         notices += _grow_list(tx, recorded, batch)
     if recorded.code != code:

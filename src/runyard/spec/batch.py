@@ -256,6 +256,11 @@ def _described(
         )
     encode(fixed)
     if callable(fn):
+        for axis in axes:
+            if axis.role in ("variant", "case"):
+                own = {n for at in range(len(axis.values)) for n in axis.params(at)}
+                for at in range(len(axis.values)):
+                    check_parameters(fn, (names - own) | set(axis.params(at)))
         check_parameters(fn, names)
     return Batch(target, plan, (), _name(name), _seed(seed), _codec(codec), options, functions)
 

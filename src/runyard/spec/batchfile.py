@@ -122,6 +122,10 @@ def _listed(table: _BatchTable, folder: PurePath) -> Batch:
     for key in ("run", "shell", "params", "grid", "variant", "case"):
         if getattr(table, key):
             raise BadSpec(f"{key!r} and [[task]] exclude each other", hint="keep one of them")
+    if table.common_random_numbers:
+        raise BadSpec(
+            "[[task]] tables have no common_random_numbers", hint="drop it, or use [grid]"
+        )
     if table.replicates != 1:
         raise BadSpec("[[task]] tables have no replicates", hint="list the tasks, or use [grid]")
     listed = [

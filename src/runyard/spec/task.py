@@ -114,11 +114,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"no option {min(unknown)!r}",
                 hint=f"the options are: {', '.join(self.__struct_fields__)}",
             )
-        for name in ("timeout", "deadline", "backoff_max", "backoff"):
-            if name in given and (name != "backoff" or isinstance(given[name], str)):
-                given[name] = units.seconds(given[name])
-        if "memory" in given:
-            given["memory"] = units.size(given["memory"])
+        readers: dict[str, Callable[[Any], float]] = dict.fromkeys(
+            ("timeout", "deadline", "backoff_max"), units.seconds
+        )
+        readers["memory"] = units.size
+        if isinstance(given.get("backoff"), str):
+            readers["backoff"] = units.seconds
+        for name in readers.keys() & given.keys():
+            try:
+                given[name] = readers[name](given[name])
+            except BadSpec as error:
+                raise BadSpec(f"{name}: {error.message}", hint=error.hint) from None
         if "priority" in given:
             given["priority"] = int(Priority.parse(given["priority"]))
         for name in ("retry_on", "never_retry"):

@@ -101,6 +101,12 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         BadSpec,
         "'width'",
     ),
+    (
+        "a variant lacks one",
+        lambda: batch(strict, [{"width": 1}, {"height": 2}]),
+        BadSpec,
+        "needs the parameter 'width'",
+    ),
     ("context", lambda: grid(tossed, ctx=[1], coins=[1]), BadSpec, "'ctx'"),
     ("context fixed", lambda: grid(tossed, params={"ctx": 1}, coins=[1]), BadSpec, "'ctx'"),
 ]

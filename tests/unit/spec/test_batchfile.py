@@ -134,6 +134,11 @@ MALFORMED = [
     ("task and run", 'run = "m:f"\n[[task]]\nrun = "m:g"', "'run'"),
     ("task and grid", 'grid = { x = [1] }\n[[task]]\nrun = "m:g"', "'grid'"),
     ("task and replicates", 'replicates = 2\n[[task]]\nrun = "m:g"', "replicates"),
+    (
+        "task and common numbers",
+        'common_random_numbers = true\n[[task]]\nrun = "m:g"',
+        "common_random_numbers",
+    ),
     ("task without call", '[[task]]\nname = "a"', "[[task]] number 1"),
     ("task two calls", '[[task]]\nrun = "m:f"\nshell = "x"', "[[task]] number 1"),
     ("task after text", '[[task]]\nrun = "m:f"\nafter = "x"', "after"),
