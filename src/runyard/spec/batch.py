@@ -13,7 +13,6 @@ from typing import Any, cast
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec import units
 from runyard.spec.codec import CODECS, encode
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name, slug
@@ -296,7 +295,9 @@ def _settle(
         )
     encode(task.params)
     brought = defaults_of(task.call if callable(task.call) else None)
-    timeout = brought.get("timeout") if task.timeout is None else units.seconds(task.timeout)
+    timeout = brought.get("timeout")
+    if task.timeout is not None:
+        timeout = Options().with_(timeout=task.timeout).timeout
     retries = brought.get("retries") if task.retries is None else task.retries
     priority = brought.get("priority", options.priority)
     if task.priority is not None:
