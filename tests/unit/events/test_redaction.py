@@ -17,7 +17,7 @@ ENVIRON = {
     "KEYBOARD": "qwertyuiop",
     "MONKEY": "bananas-for-all",
     "PIN_TOKEN": "12345",
-    "PWD": "/work/main/here",
+    "PWD": "/home/somebody/here",
 }
 KNOWN = Redactor(ENVIRON)
 
@@ -94,7 +94,7 @@ def test_secrets_after_a_telling_name_go_and_the_rest_stays(text: str, clean: st
         "the bearer understands the bearing",
         "task-sk-learn-pipelines-are-fun",
         "sk-learn-pipelines-are-wonderful",
-        "PWD=/work/main",
+        "PWD=/home/somebody",
         "KeyError: 'key' at /src/asia/x.py:12",
         "eyJust a word. Another one.",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
