@@ -22,6 +22,18 @@ def seconds_for(
     **lists: Any,
 ) -> float:
     """Seconds for a grid of `function` over `lists`, with workers and imports already there."""
+    return timed(function, folder, backend, workers, warm_up, **lists)[0]
+
+
+def timed(
+    function: Callable[..., Any],
+    folder: str,
+    backend: str = "processes",
+    workers: int = WORKERS,
+    warm_up: Callable[..., Any] = noop,
+    **lists: Any,
+) -> tuple[float, Any]:
+    """The seconds, and the result."""
     import runyard as ry
 
     yard = Path(folder, "yard")
@@ -37,4 +49,4 @@ def seconds_for(
     result = ry.run(grid, backend=backend, workers=workers, yard=yard, progress=False)
     seconds = time.perf_counter() - started
     assert result.stats.completed == result.stats.total
-    return seconds
+    return seconds, result

@@ -21,6 +21,13 @@ def spin(i: int, iterations: int) -> int:
     return total
 
 
+def clocked_spin(i: int, iterations: int) -> float:
+    """The same work; the processor time that it took."""
+    begun = time.thread_time()
+    spin(i, iterations)
+    return time.thread_time() - begun
+
+
 def nap(i: int, straggler: int) -> None:
     """Sleep 50 ms, or 2 s for the one that straggles."""
     time.sleep(2.0 if i == straggler else 0.05)

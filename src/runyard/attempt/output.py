@@ -64,11 +64,13 @@ class SpoolOutput(Output):
 
     def end(self, folder: Path, task: int, attempt: int) -> None:
         by_python = bool(touched)
-        touched.clear()
-        with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
-            sys.stdout.flush()
-            sys.stderr.flush()
-        if any(os.fstat(descriptor).st_size for descriptor in self._descriptors):
+        if by_python or self._seen < self.LEARNING:
+            touched.clear()
+            with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
+                sys.stdout.flush()
+                sys.stderr.flush()
+        out, err = self._descriptors
+        if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
             empty_spool(self._descriptors, task_folder(folder, task, attempt))
             self._passed_python |= not by_python
         self._seen += 1

@@ -37,7 +37,9 @@ from runyard.attempt.wire import (
 from runyard.backends import tree
 from runyard.spec.outcome import WIDTH, OutcomeRow
 
-FLUSH_SECONDS = 0.02
+FLUSH_SECONDS = 0.05
+"""How often a lane reports at least; a little more than a chunk takes, which reports by itself."""
+
 LOOK_SECONDS = 0.0005
 """So long may tasks go on before the worker looks whether it should stop."""
 

@@ -7,7 +7,7 @@ from collections import deque
 
 from runyard.spec.task import Options
 
-CHUNK_SECONDS = 0.02
+CHUNK_SECONDS = 0.04
 """Work that travels in one chunk: long enough to hide the way, short enough to stay live."""
 
 CHUNK_MAX = 4096

@@ -25,7 +25,7 @@ from runyard.spec.outcome import OutcomeRow, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
 
-COMMIT_SECONDS = 0.04
+COMMIT_SECONDS = 0.1
 """The least time between two commits: what comes in meanwhile is written together."""
 
 LOOK_SECONDS = 0.2
@@ -238,9 +238,13 @@ class Recorder:
         return claim, wishes
 
     def _write(self, tx: Transaction, entries: list[Entry]) -> None:
+        tasks: dict[Held, list[int]] = {}
         for entry in entries:
-            tasks = [row[0] for row in entry.rows] if self._listed else ()
-            if not tx.holds(entry.held.claim, tasks):
+            of_claim = tasks.setdefault(entry.held, [])
+            if self._listed:
+                of_claim += (row[0] for row in entry.rows)
+        for held, its_tasks in tasks.items():
+            if not tx.holds(held.claim, its_tasks):
                 raise ClaimLost(
                     f"another engine took over tasks of batch number {self._batch}",
                     hint="this process was paused for too long; what it brought late is left out",

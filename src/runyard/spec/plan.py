@@ -112,6 +112,22 @@ class Plan:
         lists = [axis.values for axis in self.axes if not isinstance(axis.values, range)]
         return all(type(value) in _PLAIN for value in chain(self.fixed.values(), *lists))
 
+    @cached_property
+    def _turning(self) -> list[tuple[str, tuple[Any, ...] | range, int, int]] | None:
+        """How each parameter turns with the task's number: its name, values, stride and period.
+
+        None for a plan that is not so simple.
+        """
+        if len(self.boxes) > 1 or not self._is_plain:
+            return None
+        turning, stride = [], 1
+        for axis in reversed(self.axes):
+            if axis.role != "param":
+                return None
+            turning.append((axis.name, axis.values, stride, len(axis.values)))
+            stride *= len(axis.values)
+        return turning[::-1]
+
     @property
     def total(self) -> int:
         """How many tasks there are."""
@@ -166,15 +182,16 @@ class Plan:
 
     def walk(self, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Number and parameters of each task in a range; the fast way through a chunk."""
-        one_axis = len(self.boxes) == 1 and len(self.axes) == 1
-        if one_axis and self._is_plain and self.axes[0].role == "param":
-            name, values, fixed = self.axes[0].name, self.axes[0].values, self.fixed
-            size = len(values)
+        if self._turning is None:
             for number in range(low, high):
-                yield number, {**fixed, name: values[number % size]}
+                yield number, self.params(number)
             return
+        turning, fixed = self._turning, self.fixed
         for number in range(low, high):
-            yield number, self.params(number)
+            params = fixed.copy()
+            for name, values, stride, size in turning:
+                params[name] = values[number // stride % size]
+            yield number, params
 
     def in_order(self) -> Iterator[int] | range:
         """Task numbers in the author's order, which growth does not change."""

@@ -130,7 +130,7 @@ class SqlSnapshot:
 
     def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
         """The row with this key."""
-        row = run(self._connection, statements(table).get, **keyed(table, key)).one_or_none()
+        row = run(self._connection, statements(table).get, **keyed(table, key)).fetchone()
         return None if row is None else checked(kind, table, row)
 
     def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
     Connection,
-    CursorResult,
     Delete,
     Dialect,
     Select,
@@ -19,7 +19,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.engine import Row
 
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import damaged
@@ -53,12 +52,11 @@ def _compiled(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | 
     return str(found), tuple(found.positiontup) if found.positional else None
 
 
-def run(connection: Connection, statement: Any, **values: Any) -> CursorResult[Any]:
-    """Execute a statement that was built once: its text goes to the driver as it is."""
+def run(connection: Connection, statement: Any, **values: Any) -> Any:
+    """Execute a statement that was built once, past SQLAlchemy; the driver's own cursor."""
     text, order = _compiled(statement, connection.dialect)
-    if order is None:
-        return connection.exec_driver_sql(text, values)
-    return connection.exec_driver_sql(text, tuple(values[name] for name in order))
+    driver: Any = connection.connection.driver_connection
+    return driver.execute(text, values if order is None else [values[name] for name in order])
 
 
 def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:
@@ -69,7 +67,7 @@ def seal(table: Table, columns: tuple[Any, ...]) -> int:
     return checksum((str(table.name), *columns))
 
 
-def checked(kind: type[R], table: Table, row: Row[Any]) -> R:
+def checked(kind: type[R], table: Table, row: Sequence[Any]) -> R:
     columns, stored = row[:-1], row[-1]
     if seal(table, tuple(columns)) != stored:
         raise damaged(table.name, f"row {columns[:2]!r}")
