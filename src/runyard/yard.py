@@ -17,7 +17,6 @@ from typing import Any, Self
 
 from runyard.attempt.load import load
 from runyard.attempt.runner import StopNow
-from runyard.attempt.shell import fields
 from runyard.backends import open_backend
 from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
 from runyard.events import Event, EventBus, Notice, read
@@ -27,12 +26,13 @@ from runyard.schedule.engine import Engine
 from runyard.schedule.enroll import changed_code, enroll
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.loop import End
+from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch, items
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import Target, check_parameters, defaults_of
+from runyard.spec.task import defaults_of
 from runyard.store import open_store
 from runyard.store.base import Store
 from runyard.store.recorded import Recorded, encode_options
@@ -277,7 +277,7 @@ class Yard:
 
     def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
         root = os.getcwd()
-        found = _check_targets(batch, root)
+        found = check_targets(batch, root)
         batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
         code = {**{ref: fingerprint(fn) for ref, fn in found.items()}, **batch.code()}
         if fresh:
@@ -378,34 +378,3 @@ def _first_parameter(fn: Callable[..., Any]) -> str:
     if not names:
         raise BadSpec("the function takes no parameter", hint="it gets each item as its first")
     return names[0]
-
-
-def _check_targets(batch: Batch, root: str) -> dict[str, Callable[..., Any]]:
-    """Load what can be loaded, so that a mistake shows before anything starts."""
-    found = {}
-    described = [(batch.target, _names(batch))] if batch.target is not None else []
-    for target, names in described + [(t.target, set(t.params)) for t in batch.listed]:
-        assert target is not None
-        if target.kind == "shell":
-            _check_command(target, names)
-        elif target.kind in ("import", "file"):
-            function = load(target, root)
-            check_parameters(function, names)
-            found[target.ref] = function
-    return found
-
-
-def _names(batch: Batch) -> set[str]:
-    assert batch.plan is not None
-    if not batch.plan.total:
-        return set(batch.plan.fixed) | {axis.name for axis in batch.plan.axes}
-    return set(batch.plan.params(0))
-
-
-def _check_command(target: Target, names: set[str]) -> None:
-    missing = sorted(fields(target.ref) - names)
-    if missing:
-        raise BadSpec(
-            f"the command uses {{{missing[0]}}}, which has no value",
-            hint=f"give it one with --set {missing[0]}=… or --grid {missing[0]}=…",
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from runyard.backends import NAMES as BACKENDS
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from runyard.reports.result import Result
     from runyard.yard import Yard
 
-BACKENDS = ("serial", "async", "threads", "processes")
+
 EXIT_FAILED, EXIT_USAGE, EXIT_DEADLINE = 1, 2, 124
 GROUPS_SHOWN = 5
 WHY = {

@@ -30,6 +30,8 @@ from runyard.events import (
     Redactor,
 )
 from runyard.schedule import policy
+from runyard.schedule.agenda import Agenda
+from runyard.schedule.judge import Judge
 from runyard.schedule.listed import cancel_doomed, record_listed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.recorder import Recorder
@@ -169,18 +171,15 @@ class Engine:
         def publish(event: Event) -> None:
             self._say(recorder, event)
 
+        batch, agenda = self._recorded, Agenda()
+        judge = Judge(
+            batch=batch.id, name=batch.name, engine=number, seed=batch.seed, options=batch.options,
+            agenda=agenda, recorder=recorder, publish=publish, history=history,
+        )  # fmt: skip
         return Loop(
-            batch=self._recorded.id,
-            name=self._recorded.name,
-            engine=number,
-            seed=self._recorded.seed,
-            options=self._recorded.options,
-            backend=self._backend,
-            slots=slots,
-            recorder=recorder,
-            publish=publish,
-            history=history,
-        )
+            name=batch.name, options=batch.options, backend=self._backend, slots=slots,
+            agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
+        )  # fmt: skip
 
     def _say(self, recorder: Recorder, event: Event) -> None:
         if not event.live_only:

@@ -40,7 +40,6 @@ class Judge:
         recorder: Recorder,
         publish: Callable[[Event], None],
         history: dict[int, tuple[int, int]],
-        fail_fast: Callable[[], None],
     ) -> None:
         self._batch = batch
         self._name = name
@@ -51,9 +50,9 @@ class Judge:
         self._recorder = recorder
         self._publish = publish
         self._history = history  # task: own errors, worker deaths so far
-        self._fail_fast = fail_fast
         self._redactor = Redactor()
         self.cancelling: set[int] = set()  # what somebody asked to cancel
+        self.has_had_enough = False  # a task failed, and the batch is to stop at the first
 
     def failed(self, held: Held, failure: Failure) -> None:
         """The task raised, ran too long or used too much."""
@@ -119,8 +118,7 @@ class Judge:
                 message=info.message, where=info.where,
             )
         )  # fmt: skip
-        if self._options.fail_fast:
-            self._fail_fast()
+        self.has_had_enough |= self._options.fail_fast
 
     def _note_attempt(self, row: OutcomeRow, *, crash: bool) -> None:
         errors, crashes = self._history.get(row.task, (0, 0))

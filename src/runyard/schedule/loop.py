@@ -11,11 +11,10 @@ import enum
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from itertools import count
 
 from runyard import clock, faults
-from runyard.attempt.slots import IDLE, Note, Slots
-from runyard.attempt.wire import Chunk, Emission, Item, Loss, Report
+from runyard.attempt.slots import Slots
+from runyard.attempt.wire import Emission, Item, Loss, Report
 from runyard.backends.base import Backend
 from runyard.errors import StoreDamaged
 from runyard.events import (
@@ -28,7 +27,7 @@ from runyard.events import (
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
-from runyard.schedule.flight import Flight
+from runyard.schedule.flights import Flight, Flights
 from runyard.schedule.judge import DEADLINE, Judge
 from runyard.schedule.recorder import Recorder, Wishes
 from runyard.spec.codec import decode
@@ -61,13 +60,12 @@ class Loop:
     def __init__(
         self,
         *,
-        batch: int,
         name: str,
-        engine: int,
-        seed: int,
         options: Options,
         backend: Backend,
         slots: Slots,
+        agenda: Agenda,
+        judge: Judge,
         recorder: Recorder,
         publish: Callable[[Event], None],
         history: dict[int, tuple[int, int]],
@@ -75,27 +73,18 @@ class Loop:
         self._name = name
         self._options = options
         self._backend = backend
-        self._slots = slots
+        self._agenda = agenda
+        self._judge = judge
         self._recorder = recorder
         self._publish = publish
         self._history = history  # task: own errors, worker deaths so far
         self._marked = sorted(history)
-        self._agenda = Agenda()
-        self._judge = Judge(
-            batch=batch, name=name, engine=engine, seed=seed, options=options, agenda=self._agenda,
-            recorder=recorder, publish=publish, history=history,
-            fail_fast=lambda: self.stop(End.FAIL_FAST),
-        )  # fmt: skip
-        self._flights: dict[int, Flight] = {}
-        self._lanes: list[deque[Flight]] = [deque() for _ in range(backend.lanes)]
-        self._slack = set(range(backend.lanes))  # lanes that have room
-        self._ids = count(1)
+        self._flights = Flights(backend, slots, agenda, options)
         self._mean = policy.Mean()
         self._pace = policy.Pace()
         self._asked = False  # a claim is on its way
         self._dry_until = 0.0  # nothing to claim; look again then
         self._held: dict[int, Held] = {}
-        self._limits: dict[int, float] = {}  # listed tasks with a limit of their own
         self._ending: End | None = None
         self._began = clock.monotonic()
         self._shown = 0.0
@@ -114,7 +103,7 @@ class Loop:
     @property
     def running(self) -> int:
         """How many lanes have something to do."""
-        return sum(1 for lane in self._lanes if lane)
+        return self._flights.busy
 
     def run(self) -> End:
         """Until every task has its outcome, or something ends the run."""
@@ -124,6 +113,8 @@ class Loop:
             self._see_wishes()
             if self._recorder.error is not None:
                 raise self._recorder.error
+            if self._judge.has_had_enough and self._ending is None:
+                self._ending = End.FAIL_FAST
             if self._ending is not None and not drained:
                 self._drain()
                 drained = True
@@ -205,7 +196,7 @@ class Loop:
 
     def _enter(self, held: Held) -> None:
         """Put a claim's tasks on the agenda, with what is known of their earlier attempts."""
-        self._limits |= held.timeouts
+        self._flights.limits |= held.timeouts
         for task in held.claim.tasks:
             self._stand_in_line(held, held.item(task, self._history.get(task, (0, 0))[0]))
         for low, high in held.claim.ranges:
@@ -235,7 +226,7 @@ class Loop:
         if self._suspects:
             if not self._flights:
                 held, item = self._suspects.popleft()
-                self._fly(0, Chunk(next(self._ids), 0, 0, [item]), held)
+                self._flights.fly(0, 0, 0, [item], held)
                 self._alone = True
             return
         if self._alone and self._flights:
@@ -244,7 +235,7 @@ class Loop:
         mean, backend = self._mean, self._backend
         depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
         for level in range(depth):
-            for number in sorted(n for n in self._slack if len(self._lanes[n]) <= level):
+            for number in self._flights.with_room(level):
                 if not self._agenda.ready:
                     return
                 room = backend.room(number)
@@ -255,17 +246,8 @@ class Loop:
 
     def _send(self, lane: int, size: int) -> None:
         piece = self._agenda.take(size)
-        if piece is None:
-            return
-        self._fly(lane, Chunk(next(self._ids), piece.low, piece.high, piece.items), piece.held)
-
-    def _fly(self, lane: int, chunk: Chunk, held: Held) -> None:
-        flight = Flight(chunk, held, lane)
-        self._flights[chunk.id] = flight
-        self._lanes[lane].append(flight)
-        if len(self._lanes[lane]) >= self._backend.depth:
-            self._slack.discard(lane)
-        self._backend.send(lane, chunk)
+        if piece is not None:
+            self._flights.fly(lane, piece.low, piece.high, piece.items, piece.held)
 
     # Work out
 
@@ -289,28 +271,17 @@ class Loop:
         self._mean.update(report.seconds, report.done - flight.done)
         flight.done = report.done
         if report.finished:
-            self._land(flight)
-            self._put_back(flight, flight.done)
-
-    def _land(self, flight: Flight) -> None:
-        del self._flights[flight.chunk.id]
-        self._lanes[flight.lane].remove(flight)
-        self._slack.add(flight.lane)
-
-    def _put_back(self, flight: Flight, start: int) -> None:
-        items = flight.rest(start)
-        if items:
-            self._agenda.add_back(flight.held, items)
-        flight.kept = min(flight.kept, max(start, flight.done))
+            self._flights.land(flight)
+            self._flights.put_back(flight, flight.done)
 
     def _take_loss(self, loss: Loss) -> None:
         """A lane is gone: charge the task it was running, put its neighbours back."""
         running: Flight | None = None
-        for flight in list(self._lanes[loss.lane]):
+        for flight in self._flights.of(loss.lane):
             position = flight.position(loss.task)
-            self._land(flight)
+            self._flights.land(flight)
             if position is None:
-                self._put_back(flight, flight.done)
+                self._flights.put_back(flight, flight.done)
                 continue
             running = flight
             others = [i for i in flight.rest(flight.done) if i.task != loss.task]
@@ -341,68 +312,22 @@ class Loop:
         deadline = self._options.deadline
         if deadline is not None and now - self._began > deadline and self._ending is None:
             self._ending = End.DEADLINE
-        self._watch_lanes()
-        self._recorder.running = sum(1 for lane in self._lanes if lane)
+        self._flights.watch()
+        self._recorder.running = self._flights.busy
         if now - self._shown > PROGRESS_SECONDS:
             self._shown = now
             progress = self.progress()
             self._recorder.rate = progress.rate
             self._publish(progress)
 
-    def _watch_lanes(self) -> None:
-        limited = self._options.timeout or self._options.memory or self._limits
-        free = 0 if self._agenda.ready else sum(1 for lane in self._lanes if not lane)
-        if not limited and not free:
-            return
-        for number, lane in enumerate(self._lanes):
-            if not lane:
-                continue
-            note = self._slots.read(number)
-            if note.task == IDLE:
-                continue
-            self._enforce(number, note)
-            waiting = sum(f.kept - f.done for f in lane) - 1
-            if policy.is_stalled(note.seconds, waiting, free):
-                self._take_back(number)
-
-    def _enforce(self, lane: int, note: Note) -> None:
-        limit = self._limits.get(note.task, self._options.timeout)
-        if limit is not None and note.seconds > limit:
-            reason = f"ran longer than its limit of {limit:g} s"
-            self._backend.end(lane, note, "TaskTimeout", reason)
-            return
-        most = self._options.memory
-        if most is not None:
-            used = self._backend.memory(lane)
-            if used is not None and used > most:
-                reason = f"used {used:,} bytes, its limit is {most:,}"
-                self._backend.end(lane, note, "TaskOutOfMemory", reason)
-
-    def _take_back(self, lane: int) -> None:
-        """Put what the lane has not started back on the agenda.
-
-        Should it start one of them this very moment, that task runs twice and counts once.
-        """
-        flights = self._lanes[lane]
-        self._slots.stop(lane, flights[-1].chunk.id)
-        now = self._slots.read(lane)
-        for flight in flights:
-            position = flight.position(now.task)
-            self._put_back(flight, flight.done if position is None else position + 1)
-
     # Ends
 
     def _drain(self) -> None:
         """Start nothing more; for an end that can't wait, end what runs."""
-        for number, lane in enumerate(self._lanes):
-            if lane:
-                self._slots.stop(number, lane[-1].chunk.id)
+        self._flights.hold()
         if self._ending in (End.DEADLINE, End.CANCELLED):
             error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
-            for number in range(len(self._lanes)):
-                note = self._slots.read(number)
-                if note.task != IDLE:
-                    self._backend.end(number, note, error, "the batch was ended")
+            self._flights.end_running(error, "the batch was ended")
         if self._ending is End.CANCELLED:
             self._recorder.cancel_rest()
 
@@ -425,12 +350,7 @@ class Loop:
 
     def _cancel_tasks(self, tasks: set[int]) -> None:
         self._judge.cancelling |= tasks
-        for number, lane in enumerate(self._lanes):
-            note = self._slots.read(number)
-            if note.task in tasks:
-                self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
-            elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
-                self._take_back(number)
+        self._flights.cancel(tasks)
         self._cancel_waiting()
 
     def _cancel_waiting(self) -> None:
@@ -448,7 +368,7 @@ class Loop:
             completed=counts.completed,
             failed=counts.failed,
             cancelled=counts.cancelled,
-            running=sum(1 for lane in self._lanes if lane),
+            running=self._flights.busy,
             retrying=self._agenda.waiting,
             workers=self._backend.lanes,
             rate=self._pace.rate,

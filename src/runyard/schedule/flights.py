@@ -1,0 +1,161 @@
+"""What is under way: chunks on their way through lanes, and how the tasks that run are doing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from itertools import count
+
+from runyard.attempt.slots import IDLE, Note, Slots
+from runyard.attempt.wire import Chunk, Item
+from runyard.backends.base import Backend
+from runyard.schedule import policy
+from runyard.schedule.agenda import Agenda, Held
+from runyard.spec.task import Options
+
+
+class Flight:
+    """What was sent to a lane, and how far it has got."""
+
+    __slots__ = ("chunk", "done", "held", "kept", "lane")
+
+    def __init__(self, chunk: Chunk, held: Held, lane: int) -> None:
+        self.chunk = chunk
+        self.held = held
+        self.lane = lane
+        self.done = 0
+        self.kept = chunk.size  # tasks from here on were taken back
+
+    def rest(self, start: int) -> list[Item]:
+        """What is left of it from a position on."""
+        items = (self.chunk.item(at) for at in range(start, self.kept))
+        return [self.held.item(item.task, item.attempt) for item in items]
+
+    def position(self, task: int | None) -> int | None:
+        """Where a task that has not ended stands in it."""
+        tasks = self.chunk.tasks()
+        if task is None or task not in tasks:
+            return None
+        found = tasks.index(task)
+        return found if self.done <= found < self.kept else None
+
+
+class Flights:
+    """The chunks that each lane holds; what can't go on there goes back to the agenda."""
+
+    def __init__(self, backend: Backend, slots: Slots, agenda: Agenda, options: Options) -> None:
+        self._backend = backend
+        self._slots = slots
+        self._agenda = agenda
+        self._options = options
+        self._by_id: dict[int, Flight] = {}
+        self._lanes: list[deque[Flight]] = [deque() for _ in range(backend.lanes)]
+        self._slack = set(range(backend.lanes))  # lanes that have room
+        self._ids = count(1)
+        self.limits: dict[int, float] = {}  # of tasks with a time limit of their own
+
+    def __bool__(self) -> bool:
+        return bool(self._by_id)
+
+    @property
+    def busy(self) -> int:
+        """How many lanes have something to do."""
+        return sum(1 for lane in self._lanes if lane)
+
+    def get(self, chunk: int) -> Flight | None:
+        """The flight of a chunk, if it has not ended."""
+        return self._by_id.get(chunk)
+
+    def of(self, lane: int) -> list[Flight]:
+        """What a lane holds, the oldest first."""
+        return list(self._lanes[lane])
+
+    def with_room(self, level: int) -> list[int]:
+        """Lanes that hold no more than so many chunks."""
+        return sorted(n for n in self._slack if len(self._lanes[n]) <= level)
+
+    def fly(self, lane: int, low: int, high: int, items: list[Item] | None, held: Held) -> None:
+        """Send a chunk to a lane."""
+        flight = Flight(Chunk(next(self._ids), low, high, items), held, lane)
+        self._by_id[flight.chunk.id] = flight
+        self._lanes[lane].append(flight)
+        if len(self._lanes[lane]) >= self._backend.depth:
+            self._slack.discard(lane)
+        self._backend.send(lane, flight.chunk)
+
+    def land(self, flight: Flight) -> None:
+        """The lane has no more to do with it."""
+        del self._by_id[flight.chunk.id]
+        self._lanes[flight.lane].remove(flight)
+        self._slack.add(flight.lane)
+
+    def put_back(self, flight: Flight, start: int) -> None:
+        """What comes from this position on goes back to the agenda."""
+        items = flight.rest(start)
+        if items:
+            self._agenda.add_back(flight.held, items)
+        flight.kept = min(flight.kept, max(start, flight.done))
+
+    def take_back(self, lane: int) -> None:
+        """Put what the lane has not started back on the agenda.
+
+        Should it start one of them this very moment, that task runs twice and counts once.
+        """
+        flights = self._lanes[lane]
+        self._slots.stop(lane, flights[-1].chunk.id)
+        now = self._slots.read(lane)
+        for flight in flights:
+            position = flight.position(now.task)
+            self.put_back(flight, flight.done if position is None else position + 1)
+
+    def watch(self) -> None:
+        """End what is past its limits; where lanes idle, take from behind what takes long."""
+        limited = self._options.timeout or self._options.memory or self.limits
+        free = 0 if self._agenda.ready else sum(1 for lane in self._lanes if not lane)
+        if not limited and not free:
+            return
+        for number, lane in enumerate(self._lanes):
+            if not lane:
+                continue
+            note = self._slots.read(number)
+            if note.task == IDLE:
+                continue
+            self._enforce(number, note)
+            waiting = sum(f.kept - f.done for f in lane) - 1
+            if policy.is_stalled(note.seconds, waiting, free):
+                self.take_back(number)
+
+    def hold(self) -> None:
+        """Let no lane start anything more."""
+        for number, lane in enumerate(self._lanes):
+            if lane:
+                self._slots.stop(number, lane[-1].chunk.id)
+
+    def end_running(self, error: str, reason: str) -> None:
+        """End whatever runs."""
+        for number in range(len(self._lanes)):
+            note = self._slots.read(number)
+            if note.task != IDLE:
+                self._backend.end(number, note, error, reason)
+
+    def cancel(self, tasks: Collection[int]) -> None:
+        """End those of the tasks that run, and take back those that wait in a lane."""
+        for number, lane in enumerate(self._lanes):
+            note = self._slots.read(number)
+            if note.task in tasks:
+                self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
+            elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
+                self.take_back(number)
+
+    def _enforce(self, lane: int, note: Note) -> None:
+        limit = self.limits.get(note.task, self._options.timeout)
+        if limit is not None and note.seconds > limit:
+            reason = f"ran longer than its limit of {limit:g} s"
+            self._backend.end(lane, note, "TaskTimeout", reason)
+            return
+        most = self._options.memory
+        if most is not None:
+            used = self._backend.memory(lane)
+            if used is not None and used > most:
+                reason = f"used {used:,} bytes, its limit is {most:,}"
+                self._backend.end(lane, note, "TaskOutOfMemory", reason)
