@@ -28,6 +28,9 @@ from runyard.store.rows import AttemptRow, BatchRow, Claim
 COMMIT_SECONDS = 0.1
 """The least time between two commits: what comes in meanwhile is written together."""
 
+COMMIT_ROWS = 4096
+"""So many rows are worth a commit of their own, however short ago the last one was."""
+
 LOOK_SECONDS = 0.2
 """How often somebody else's wishes (stop, cancel) are looked for."""
 
@@ -102,6 +105,8 @@ class Recorder:
         with self._lock:
             self._entries.append(Entry(held, rows, held.left <= 0))
             self.backlog += len(rows)
+            if self.backlog >= COMMIT_ROWS:
+                self._urgent.set()
         self._work.set()
 
     def attempt(self, row: AttemptRow) -> None:

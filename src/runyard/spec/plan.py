@@ -187,6 +187,11 @@ class Plan:
                 yield number, self.params(number)
             return
         turning, fixed = self._turning, self.fixed
+        if len(turning) == 1:
+            name, values, _, size = turning[0]
+            for number in range(low, high):
+                yield number, {**fixed, name: values[number % size]}
+            return
         for number in range(low, high):
             params = fixed.copy()
             for name, values, stride, size in turning:
