@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.backends import NAMES as BACKENDS
 from runyard.cli.compared import difference, seen
 from runyard.cli.results import codec_option
-from runyard.cli.running import BACKENDS
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import NotFound, UsageError
 

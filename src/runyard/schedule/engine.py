@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,6 +55,7 @@ class Engine:
         folder: Path,
         publish: Callable[[Event], None],
         functions: dict[str, Callable[..., Any]] | None = None,
+        observe: Callable[[Sequence[OutcomeRow]], None] | None = None,
     ) -> None:
         self._store = store
         self._recorded = recorded
@@ -62,6 +63,7 @@ class Engine:
         self._folder = folder  # of the yard
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
+        self._observe = observe
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -96,8 +98,9 @@ class Engine:
             stack.callback(slots.close, remove=True)
             audit = stack.enter_context(self._audit_log())
             recorder = Recorder(
-                self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake
-            )
+                self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake,
+                self._observe,
+            )  # fmt: skip
             recorder.start()
             stack.callback(lambda: self._close_recorder(recorder, end, begin))
             stack.callback(backend.close)

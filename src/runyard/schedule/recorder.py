@@ -66,6 +66,7 @@ class Recorder:
         audit: AuditLog,
         task_audit: Callable[[int], AuditLog] | None,
         wake: Callable[[], None],
+        observe: Callable[[Sequence[OutcomeRow]], None] | None = None,
     ) -> None:
         self._store = store
         self._batch = batch.id
@@ -74,6 +75,7 @@ class Recorder:
         self._audit = audit
         self._task_audit = task_audit
         self._wake = wake
+        self._observe = observe  # sees outcomes as they come in, before they are written
         self._lock = threading.Lock()
         self._work = threading.Event()  # there is something to write
         self._urgent = threading.Event()  # and it can't wait for more
@@ -102,6 +104,8 @@ class Recorder:
     def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
         """Outcomes that belong to a claim."""
         held.left -= len(rows)
+        if self._observe is not None:
+            self._observe(rows)
         with self._lock:
             self._entries.append(Entry(held, rows, held.left <= 0))
             self.backlog += len(rows)

@@ -138,8 +138,8 @@ def _insert_outcomes(connection: Connection, batch: int, rows: Rows) -> int:
     step, flat, count = GROUP * WIDTH, rows.flat, 0
     whole = len(flat) - len(flat) % step
     for size, groups in (
-        (GROUP, (flat[at : at + step] for at in range(0, whole, step))),
-        (1, (flat[at : at + WIDTH] for at in range(whole, len(flat), WIDTH))),
+        (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
+        (1, [flat[at : at + WIDTH] for at in range(whole, len(flat), WIDTH)]),
     ):
         if groups:
             statement = _INSERT + ", ".join([one] * size)
