@@ -84,7 +84,7 @@ class Loop:
         self._pace = policy.Pace()
         self._asked = False  # a claim is on its way
         self._dry_until = 0.0  # nothing to claim; look again then
-        self._held: dict[int, Held] = {}
+        self._held: list[Held] = []
         self._ending: End | None = None
         self._began = clock.monotonic()
         self._shown = 0.0
@@ -134,7 +134,7 @@ class Loop:
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
         fetched = [claim for claim in self._recorder.claims if claim is not None]
-        return fetched + [held.claim for held in self._held.values() if held.left > 0]
+        return fetched + [held.claim for held in self._held if held.left > 0]
 
     def _is_over(self) -> bool:
         if self._flights:
@@ -165,7 +165,7 @@ class Loop:
             if held.left == 0:
                 self._recorder.rows(held, [])
                 continue
-            self._held[id(held)] = held
+            self._held = [h for h in self._held if h.left > 0] + [held]
             self._enter(held)
         if self._wants_more() and not self._asked:
             pending = self._recorder.counts.pending
@@ -234,15 +234,21 @@ class Loop:
         self._alone = False
         mean, backend = self._mean, self._backend
         depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
+        unclaimed = self._unclaimed()
         for level in range(depth):
             for number in self._flights.with_room(level):
                 if not self._agenda.ready:
                     return
                 room = backend.room(number)
                 if room:
-                    ready = self._agenda.ready
-                    size = policy.chunk_size(mean.value, mean.count, ready, backend.lanes, depth)
+                    left = self._agenda.ready + unclaimed
+                    size = policy.chunk_size(mean.value, mean.count, left, backend.lanes, depth)
                     self._send(number, min(size, room))
+
+    def _unclaimed(self) -> int:
+        """How many tasks this engine may still get, besides those it holds."""
+        held = sum(held.left for held in self._held) + self._recorder.backlog
+        return max(0, self._recorder.counts.pending - held) // self._recorder.engines
 
     def _send(self, lane: int, size: int) -> None:
         piece = self._agenda.take(size)

@@ -24,16 +24,16 @@ CLAIM_SECONDS = 1.0
 CLAIM_MAX = 65_536
 
 
-def chunk_size(mean: float | None, known: int, ready: int, lanes: int, depth: int) -> int:
+def chunk_size(mean: float | None, known: int, left: int, lanes: int, depth: int) -> int:
     """How many tasks to send together.
 
-    `mean` is what a task takes (None: nothing is known yet), `known` how many have ended, `ready`
-    how many wait. Towards the end chunks get smaller, so that all lanes finish together.
+    `mean` is what a task takes (None: nothing is known yet), `known` how many have ended, `left`
+    how many are to come. Towards the end chunks get smaller, so that all lanes finish together.
     """
     if mean is None:
         return 1
     by_time = int(CHUNK_SECONDS / mean) if mean > CHUNK_SECONDS / CHUNK_MAX else CHUNK_MAX
-    by_share = ready // (2 * lanes * depth)
+    by_share = left // (2 * lanes * depth)
     return max(1, min(by_time, by_share, known * GROWTH, CHUNK_MAX))
 
 

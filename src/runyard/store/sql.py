@@ -40,7 +40,7 @@ class SqlTransaction(SqlSnapshot):
     def __init__(
         self,
         connection: Connection,
-        insert_outcomes: Callable[[Connection, int, Rows], int],
+        insert_outcomes: Callable[[Connection, int, int, Rows], int],
         alive: Callable[[int], bool],
     ) -> None:
         super().__init__(connection)
@@ -141,7 +141,7 @@ class SqlTransaction(SqlSnapshot):
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
             name = Status.of(code).value
-            counted[name] = self._insert_outcomes(self._connection, batch, of_kind)
+            counted[name] = self._insert_outcomes(self._connection, batch, code, of_kind)
         if listed:
             for row in rows:
                 self._drop(schema.queue, batch, row[0])

@@ -8,15 +8,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Dialect, Engine, QueuePool, event
 
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
-from runyard.spec.outcome import WIDTH, Rows
+from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.life import LifeLocks
@@ -28,6 +29,7 @@ BUSY_SECONDS = 60.0
 GROUP = 50
 """Rows in one INSERT: the interpreter lock changes hands once for all of them."""
 
+_STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _INSERT = (
     "INSERT OR IGNORE INTO outcomes "
     "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) VALUES "
@@ -46,10 +48,11 @@ class SqliteStore(Store):
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._life = LifeLocks(path.with_name("yard.lock"))
-        self._engine = sqlalchemy.create_engine(
-            "sqlite://", creator=self._connect, poolclass=sqlalchemy.pool.QueuePool,
-            pool_size=4, max_overflow=60,
-        )  # fmt: skip
+        dialect = _dialect()
+        creator: Any = self._connect
+        pool = QueuePool(creator, pool_size=4, max_overflow=60, dialect=dialect)
+        self._engine = Engine(pool, dialect, sqlalchemy.make_url("sqlite://"))
+        self._engine.update_execution_options(compiled_cache=_compiled)
         event.listen(self._engine, "begin", _begin)
         with translated(self.location), self._begun("BEGIN IMMEDIATE") as connection:
             migrate(connection)
@@ -114,6 +117,17 @@ class SqliteStore(Store):
         return connection
 
 
+@cache
+def _dialect() -> Dialect:
+    """One for all stores of the process, so that each statement is compiled once."""
+    engine = sqlalchemy.create_engine("sqlite://")
+    with engine.connect():  # which is when SQLAlchemy looks at what the database can do
+        return engine.dialect
+
+
+_compiled: dict[Any, Any] = {}
+
+
 def _use_wal(connection: sqlite3.Connection) -> None:
     """Switch to WAL; while others open the same new file, SQLite refuses without waiting."""
     until = time.monotonic() + BUSY_SECONDS
@@ -132,14 +146,20 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
 
 
-def _insert_outcomes(connection: Connection, batch: int, rows: Rows) -> int:
+def _insert_outcomes(connection: Connection, batch: int, status: int, rows: Rows) -> int:
+    """Insert rows of one status. What all of them share stands in the statement: binding costs."""
     driver: Any = connection.connection.driver_connection
+    flat, width, count = rows.flat, WIDTH, 0
     one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    step, flat, count = GROUP * WIDTH, rows.flat, 0
+    if flat[_ERROR::WIDTH].count(None) == len(rows):
+        one = f"({int(batch)}, ?, {int(status)}, ?, ?, NULL, ?, ?, ?, ?)"
+        flat, width = flat.copy(), WIDTH - 2
+        del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
+    step = GROUP * width
     whole = len(flat) - len(flat) % step
     for size, groups in (
         (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
-        (1, [flat[at : at + WIDTH] for at in range(whole, len(flat), WIDTH)]),
+        (1, [flat[at : at + width] for at in range(whole, len(flat), width)]),
     ):
         if groups:
             statement = _INSERT + ", ".join([one] * size)
