@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,9 @@ settings.register_profile(
     "search", deadline=None, max_examples=2000, suppress_health_check=QUIET, phases=PHASES
 )
 settings.load_profile("runyard")
+
+# A shell starts what it puts in the background deaf to Ctrl-C, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
