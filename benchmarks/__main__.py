@@ -7,7 +7,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import coroutines, killed_worker, million, noop, short, startup, straggler
+from benchmarks import (
+    coroutines,
+    decide,
+    dropins,
+    killed_worker,
+    million,
+    noop,
+    short,
+    startup,
+    straggler,
+)
 from benchmarks.figures import Figure, machine, save, table
 
 BENCHMARKS: dict[str, Callable[[int], list[Figure]]] = {
@@ -18,6 +28,8 @@ BENCHMARKS: dict[str, Callable[[int], list[Figure]]] = {
     "coroutines": coroutines.measure,
     "startup": startup.measure,
     "killed": killed_worker.measure,
+    "dropins": dropins.measure,
+    "decide": decide.measure,
 }
 
 

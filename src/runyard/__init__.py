@@ -14,8 +14,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from runyard.dropins.hook import watch_joblib
+
 if TYPE_CHECKING:
     from runyard.attempt.context import Context, context
+    from runyard.dropins.executor import Executor
+    from runyard.dropins.hook import register_joblib
     from runyard.errors import RunyardError, TasksFailed
     from runyard.events import Event, EventBus
     from runyard.reports.result import Outcome, Result
@@ -29,7 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  grouped: what to run, running it, inside a task, what came out
     "grid", "batch", "tasks", "task", "shell", "Batch", "Task", "Options", "Priority",
-    "run", "map", "Yard",
+    "run", "map", "Yard", "Executor", "register_joblib",
     "Context", "context",
     "Result", "Outcome", "Status", "Record",
     "Event", "EventBus",
@@ -42,12 +46,16 @@ _HOMES = {
     "runyard.spec.status": ("Priority", "Status"),
     "runyard.spec.codec": ("Record",),
     "runyard.yard": ("run", "map", "Yard"),
+    "runyard.dropins.executor": ("Executor",),
+    "runyard.dropins.hook": ("register_joblib",),
     "runyard.attempt.context": ("Context", "context"),
     "runyard.reports.result": ("Result", "Outcome"),
     "runyard.events": ("Event", "EventBus"),
     "runyard.errors": ("RunyardError", "TasksFailed"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+watch_joblib()
 
 
 def __getattr__(name: str) -> Any:

@@ -53,6 +53,10 @@ class NotEncodable(UsageError):
     """A value that has no place in a record; names the field."""
 
 
+class ExecutorClosed(UsageError, RuntimeError):
+    """The executor takes no more calls."""
+
+
 class SpecChanged(UsageError):
     """Another batch is recorded under this name; shows the difference."""
 

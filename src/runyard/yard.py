@@ -15,15 +15,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from runyard import clock
 from runyard.attempt.load import load
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
+from runyard.backends.base import Backend
 from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
 from runyard.events import Event, EventBus, Notice, read
+from runyard.reports.columns import forget_columns
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import changed_code, enroll
+from runyard.schedule.enroll import add_replicates, as_grown, changed_code, enroll
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.loop import End
 from runyard.schedule.targets import check_targets
@@ -117,10 +120,14 @@ class Yard:
         `options` take the place of those it was run with.
         """
         recorded = self.recorded(name)
+        settled = recorded.options.with_(**options)
+        _check_until(settled, recorded.listed)
+        if settled.until is not None or (recorded.row.pending and _reads_values(settled)):
+            self._result(name, codec).codec_of_values()
         if recorded.row.pending:
             self.refuse_by_value(name)
         if options:
-            changed = encode_options(recorded.options.with_(**options))
+            changed = encode_options(settled)
             with self.store.transaction() as tx:
                 recorded = Recorded(tx.update_batch(recorded.id, options=changed))
         notices = self._code_notices(recorded)
@@ -145,6 +152,7 @@ class Yard:
                 tx.requeue(recorded.id, tasks, listed=recorded.listed)
             for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
                 tx.clear_cancel(recorded.id, task)
+        forget_columns(self.batch_folder(name))
         for task in tasks:  # what they printed the last time is not what they will print
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
         return len(tasks)
@@ -189,12 +197,12 @@ class Yard:
     def status(self) -> list[Result]:
         """Every batch, oldest first."""
         with self.store.snapshot() as view:
-            return [Result(self.store, row.name) for row in view.batches()]
+            return [self._result(row.name) for row in view.batches()]
 
     def results(self, name: str, *, codec: str = "msgpack") -> Result:
         """What came out of a batch; `codec="pickle"` lets pickled values be unpickled."""
         self.recorded(name)
-        return Result(self.store, name, codec=codec)
+        return self._result(name, codec)
 
     def events(self, name: str, *, task: int | None = None) -> Iterator[dict[str, Any]]:
         """The story of a batch, or of one task, from its audit log."""
@@ -249,7 +257,7 @@ class Yard:
     def _run(
         self,
         recorded: Recorded,
-        backend: Any,
+        backend: Backend,
         functions: dict[str, Callable[..., Any]],
         codec: str,
         progress: Progress,
@@ -261,29 +269,76 @@ class Yard:
             if on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, on_event))
             stack.enter_context(show(self.bus, progress, recorded.name, notices))
-            if not recorded.row.pending:
-                return Result(self.store, recorded.name, codec=codec, end=End.FINISHED.value)
-            engine = Engine(self.store, recorded, backend, self.folder, self.bus.publish, functions)
-            try:
-                end = engine.run()
-            except StopNow:
-                end = End.INTERRUPTED
+            end: End | None = End.FINISHED
+            begin = clock.monotonic()
+            while end is End.FINISHED:
+                if recorded.row.pending:
+                    spent = clock.monotonic() - begin
+                    end = self._run_once(recorded, backend, functions, spent)
+                more = None
+                if end is End.FINISHED and recorded.options.until is not None:
+                    more = self._replicated(recorded.name, codec, functions)
+                if more is None:
+                    break
+                recorded, backend = more, open_backend(backend.name, backend.lanes)
             self.bus.flush()
+        return self._result(recorded.name, codec, end)
+
+    def _run_once(
+        self,
+        recorded: Recorded,
+        backend: Backend,
+        functions: dict[str, Callable[..., Any]],
+        spent: float,
+    ) -> End:
+        engine = Engine(
+            self.store, recorded, backend, self.folder, self.bus.publish, functions, spent=spent
+        )
+        try:
+            end = engine.run()
+        except StopNow:
+            end = End.INTERRUPTED
         if end is End.INTERRUPTED:
+            self.bus.flush()
             if engine.signal == signal.SIGTERM:
                 raise SystemExit(128 + signal.SIGTERM)
             raise KeyboardInterrupt
-        return Result(self.store, recorded.name, codec=codec, end=end.value)
+        return end
+
+    def _replicated(
+        self, name: str, codec: str, functions: dict[str, Callable[..., Any]]
+    ) -> Recorded | None:
+        """The batch with more replicates, where its `until` does not hold yet."""
+        from runyard.reports.verdict import look
+
+        recorded = self.recorded(name)
+        if recorded.row.pending:  # another engine has looked before us
+            return recorded
+        seen = look(self._result(name, codec), str(recorded.options.until))
+        self.bus.publish(Notice(batch=name, text=seen.text))
+        if seen.holds:
+            return None
+        if not functions:
+            self.refuse_by_value(name)
+        with self.store.transaction() as tx:
+            return add_replicates(tx, recorded, seen.replicates)
+
+    def _result(self, name: str, codec: str = "msgpack", end: End | None = None) -> Result:
+        reason = end.value if end is not None else ""
+        return Result(self.store, name, codec=codec, end=reason, folder=self.batch_folder(name))
 
     def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
         root = os.getcwd()
         found = check_targets(batch, root)
         batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
         code = {**{ref: fingerprint(fn) for ref, fn in found.items()}, **batch.code()}
+        _check_until(batch.options, batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
         with self.store.transaction() as tx:
+            if batch.options.until is not None:
+                batch = as_grown(batch, tx.batch(batch.record_name))
             row, _, notices = enroll(tx, batch, root=root, code=code)
         return Recorded(row), notices
 

@@ -39,9 +39,11 @@ EXPECTED = dict(
     [
         script("async_fetch.py", r"answers: 2,000 of 2,000 completed"),
         script("demo.py", r"all the same", "12"),
+        script("executor_survives.py", r"second run: 19 results, .* 19 calls ran"),
         script("pi_grid.py", r"300 tasks run, 300 were there"),
         script("resume_after_kill.py", r"(?s)kill -9: (\w{16})\n.*unbroken run: \1\n"),
         script("retries_and_events.py", r"task 1 failed for good: ValueError"),
+        script("sklearn_search.py", r"second search: 0 fits run, 40 were there"),
         script("toss.py", r"digest 296f9a76d3a6f9d2"),
         script("variants_paired.py", r"demand 0.8: it saves 0.359 ± 0.031"),
         batch_file("pipeline.toml", r"pipeline: 4 of 4 completed"),

@@ -186,6 +186,17 @@ def test_a_batch_resumed_on_a_damaged_store_ends_right_or_in_an_error(
     assert not mistakes, "\n".join(mistakes)
 
 
+def test_outcomes_whose_numbers_changed_are_missed_and_not_waited_for(tmp_path: Path) -> None:
+    build(tmp_path / "yard", finished=False)
+    connection = sqlite3.connect(tmp_path / "yard" / "yard.db")
+    connection.execute("UPDATE outcomes SET task = task + 1000 WHERE task BETWEEN 10 AND 12")
+    connection.commit()
+    connection.close()
+    with pytest.raises(ry.RunyardError) as caught:
+        assert _resumed(tmp_path / "yard")[0] != "deadline", "it waits for ever"
+    assert "doctor" in str(caught.value)
+
+
 @pytest.mark.parametrize("lost", ["claims", "outcomes"])
 def test_tasks_that_nobody_holds_are_missed_and_not_waited_for(tmp_path: Path, lost: str) -> None:
     build(tmp_path / "yard", finished=False)

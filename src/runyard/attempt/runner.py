@@ -14,6 +14,7 @@ import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from time import time as now
@@ -25,6 +26,7 @@ from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
 from runyard.attempt.output import Output
+from runyard.attempt.packed import call_packed, pack_error
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Job
 from runyard.errors import TaskOutOfMemory, TaskTimeout
@@ -71,6 +73,7 @@ class Work(msgspec.Struct, gc=False):
     params: dict[str, Any]
     call: Call
     listed: ListedTask | None = None
+    packed: bool = False  # it brought its call along, and wants its error back
 
 
 class Program:
@@ -110,6 +113,9 @@ class Program:
             assert self.only is not None
             return Work(item.task, item.attempt, self.plan.params(item.task), self.only)
         listed = decode_listed(item.content)
+        if item.call is not None:
+            packed = Call(partial(call_packed, item.call), False, False)
+            return Work(item.task, item.attempt, {}, packed, listed, True)
         call = self.call((listed.target.kind, listed.target.ref))
         return Work(item.task, item.attempt, dict(listed.params), call, listed)
 
@@ -282,7 +288,8 @@ class Runner:
             self._batch, work.task, FAILED, work.attempt, None, info.encode(), started, seconds,
             self._worker,
         )  # fmt: skip
-        return Failure(row, [c.__name__ for c in type(error).__mro__ if c is not object])
+        classes = [c.__name__ for c in type(error).__mro__ if c is not object]
+        return Failure(row, classes, pack_error(error) if work.packed else None)
 
     def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine returns, on a loop of the lane's own."""

@@ -47,6 +47,7 @@ class Item(NamedTuple):
     task: int
     attempt: int
     content: bytes | None  # a listed task brings itself
+    call: bytes | None = None  # and, where it is not on record, what it calls; see `packed`
 
 
 class Chunk(NamedTuple):
@@ -80,6 +81,7 @@ class Failure(NamedTuple):
 
     row: OutcomeRow
     classes: list[str]
+    raised: bytes | None = None  # the error itself, pickled, where the task brought its call
 
 
 class Emission(NamedTuple):

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from runyard.attempt.slots import Note
@@ -54,8 +55,8 @@ class Lane:
 class Crew:
     """A warden and its workers."""
 
-    def __init__(self, lanes: int) -> None:
-        self.key = _crew_key(lanes)
+    def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
+        self.key = _crew_key(lanes, environment)
         self._code = _user_code()  # what these workers may have loaded
         self.lanes = [Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
@@ -71,6 +72,7 @@ class Crew:
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )
         theirs.close()
         self.selector.register(self.control, selectors.EVENT_READ, None)
@@ -219,19 +221,20 @@ def _user_code() -> dict[str, int]:
     return found
 
 
-def _crew_key(lanes: int) -> tuple[object, ...]:
-    return lanes, os.getpid(), os.getcwd(), tuple(sorted(os.environ.items()))
+def _crew_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
+    variables = {**os.environ, **(environment or {})}
+    return lanes, os.getpid(), os.getcwd(), tuple(sorted(variables.items()))
 
 
-def take_crew(lanes: int) -> Crew:
-    key = _crew_key(lanes)
+def take_crew(lanes: int, environment: Mapping[str, str] | None = None) -> Crew:
+    key = _crew_key(lanes, environment)
     with _taking:
         found = next((c for c in _idle if c.key == key and c.warden.poll() is None), None)
         others = [crew for crew in _idle if crew is not found]
         _idle.clear()
     for crew in others:
         crew.release()
-    return found or Crew(lanes)
+    return found or Crew(lanes, environment)
 
 
 def keep_crew(crew: Crew) -> None:

@@ -48,7 +48,9 @@ class Inbox:
 
 
 def _report(news: list[News]) -> Report:
-    lane, chunk, done, last = news[-1]
+    # A thread that outlives its task may still emit after the chunk's end.
+    own = [each for each in news if not isinstance(each.what, Emission)]
+    lane, chunk, done, last = (own or news)[-1]
     rows: list[Any] = []
     failures: list[Failure] = []
     emitted: list[Emission] = []

@@ -19,6 +19,7 @@ import os
 import selectors
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from runyard import clock
@@ -50,9 +51,11 @@ class ProcessesBackend(Backend):
         survives_crash=True,
     )
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
+        """With an environment, its variables are set for the workers besides those there are."""
         super().__init__(lanes)
-        self._crew = take_crew(lanes)
+        self._environment = environment
+        self._crew = take_crew(lanes, environment)
         self._job: Job | None = None
         self._frame = b""
         self._ready: list[Report | Loss] = []
@@ -62,7 +65,7 @@ class ProcessesBackend(Backend):
     def open(self, job: Job, slots: Slots) -> None:
         if self._crew.is_outdated():
             self._crew.release()
-            self._crew = Crew(self.lanes)
+            self._crew = Crew(self.lanes, self._environment)
         self._job = job
         self._slots = slots
         self._frame = encode_job(job)

@@ -11,12 +11,13 @@ from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
 
-FORMATS = ("json", "csv", "txt")
+FORMATS = ("json", "csv", "parquet", "txt")
 
 
 @click.command(
     epilog=examples(
         "runyard export walks --format csv",
+        "runyard export walks -o walks.parquet",
         "runyard export walks -o failed.json --status failed",
         "runyard export walks --format csv -o - | head",
     )

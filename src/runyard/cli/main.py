@@ -27,8 +27,10 @@ SECTIONS = {
     "Look": {
         "status": ("status:status", "Counts, progress, rate, time left, workers."),
         "results": ("results:results", "What came out; failures by error and line."),
+        "compare": ("compare:compare", "Which is better, by how much, and how sure is that."),
         "logs": ("logs:logs", "What a task printed, and what happened to it."),
         "export": ("export:export", "Write the outcomes to a file."),
+        "report": ("report:report", "One self-contained HTML file about a batch."),
     },
     "Check": {
         "repro": ("repro:repro", "Run one task again, here, and compare."),

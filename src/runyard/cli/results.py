@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.summaries import show_summaries
 from runyard.cli.table import screen_height, table
 from runyard.errors import NotFound, UsageError
 
@@ -35,11 +36,14 @@ status_option = click.option(
         "runyard results walks",
         "runyard results walks --failures",
         "runyard results walks --status completed --offset 100 --limit 20",
+        "runyard results walks --by dimension --metric returned",
         "runyard results walks --json | jq .value",
     )
 )
 @click.argument("batch")
 @status_option
+@click.option("--by", metavar="K,…", help="Summaries by these: parameters, variant, case.")
+@click.option("--metric", metavar="M", multiple=True, help="A number that tasks return.")
 @click.option("--failures", is_flag=True, help="What went wrong, by error and line.")
 @click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out so many.")
 @click.option(
@@ -54,17 +58,24 @@ def results(
     session: Session,
     batch: str,
     status: str | None,
+    by: str | None,
+    metric: tuple[str, ...],
     failures: bool,
     offset: int,
     limit: int | None,
     codec: str,
 ) -> int:
-    """What came out; failures by error and line."""
+    """What came out; failures by error and line.
+
+    With --by or --metric: the mean of each metric with its interval, spread and quantiles.
+    """
     if failures and status is not None:
         raise UsageError("--failures and --status exclude each other", hint="drop one of the two")
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
-        if failures:
+        if by is not None or metric:
+            show_summaries(session, result, metric, by)
+        elif failures:
             _show_failures(session, result, offset, limit)
         elif session.json:
             _stream(session, result, status, offset, limit)

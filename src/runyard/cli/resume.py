@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.running import EXIT_USAGE, carry_out, place_options, show_notices
+from runyard.cli.results import codec_option
+from runyard.cli.running import EXIT_USAGE, carry_out, limit_options, place_options, show_notices
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import BadTarget, NotFound
 
@@ -19,13 +20,25 @@ SIGNALLED = 128
 
 
 @click.command(
-    epilog=examples("runyard resume", "runyard resume walks --workers 4", "runyard resume --json")
+    epilog=examples(
+        "runyard resume",
+        "runyard resume walks --workers 4",
+        "runyard resume walks --budget cost=5",
+        "runyard resume --json",
+    )
 )
 @click.argument("batch", required=False)
+@limit_options
+@codec_option
 @place_options
 @shared
 def resume(
-    session: Session, batch: str | None, backend: str, workers: int | None, progress: bool
+    session: Session,
+    batch: str | None,
+    backend: str,
+    workers: int | None,
+    progress: bool,
+    **limits: Any,
 ) -> int:
     """Go on with what is not finished.
 
@@ -34,11 +47,11 @@ def resume(
     with session.yard() as yard:
         show_notices(session, yard, progress=progress)
         if batch is not None:
-            return _resume(session, yard, batch, backend, workers, progress=progress)
+            return _resume(session, yard, batch, backend, workers, progress=progress, **limits)
         codes, by_value = [], False
         for name in _unfinished(session, yard):
             try:
-                code = _resume(session, yard, name, backend, workers, progress=progress)
+                code = _resume(session, yard, name, backend, workers, progress=progress, **limits)
             except BadTarget as error:
                 by_value = True
                 _leave_out(session, name, error)
@@ -62,12 +75,14 @@ def resume(
     show_default=True,
     help="Which tasks.",
 )
+@codec_option
 @place_options
 @shared
 def retry(
     session: Session,
     batch: str,
     status: str,
+    codec: str,
     backend: str,
     workers: int | None,
     progress: bool,
@@ -83,7 +98,7 @@ def retry(
             raise NotFound(f"no task of {batch} is {status}")
         session.note(f"{batch}: {again:,} {status} tasks run again")
         show_notices(session, yard, progress=progress)
-        return _resume(session, yard, batch, backend, workers, progress=progress)
+        return _resume(session, yard, batch, backend, workers, progress=progress, codec=codec)
 
 
 def _resume(
@@ -94,9 +109,10 @@ def _resume(
     workers: int | None,
     *,
     progress: bool,
+    **limits: Any,
 ) -> int:
     def run() -> Result:
-        return yard.resume(name, backend=backend, workers=workers, progress=progress)
+        return yard.resume(name, backend=backend, workers=workers, progress=progress, **limits)
 
     return carry_out(session, yard, name, run)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.described import Words, batch_of
-from runyard.cli.running import carry_out, place_options, show_notices
+from runyard.cli.running import carry_out, limit_options, place_options, show_notices
 from runyard.cli.session import Session, examples, shared
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ LOG = "run.log"
         "runyard run experiments.toml --workers 8",
         "runyard run --shell 'simulate --seed $RUNYARD_SEED --size {size}' --grid size=10..19",
         "runyard run model:train --grid rate=0.1,0.01 --retries 2 --timeout 10m --detach",
+        "runyard run game.py:play --until 'ci95(mean(profit)) < 0.5' --budget minutes=10",
     )
 )
 @click.argument("target", required=False)
@@ -76,7 +77,9 @@ LOG = "run.log"
     "--chdir", "--in-workspace", "chdir", is_flag=True, default=None,
     help="Run each task inside its own workspace.",
 )  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Try a few tasks; say what all would take.")
 @click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
+@limit_options
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:
@@ -87,8 +90,14 @@ def run(session: Session, **given: Any) -> int:
     """
     place = {name: given.pop(name) for name in ("backend", "workers")}
     progress, fresh, detach = (given.pop(name) for name in ("progress", "fresh", "detach"))
+    dry_run = given.pop("dry_run")
     words = Words(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
     batch = batch_of(words).with_options(**given)
+    if dry_run:
+        from runyard.cli.estimate import estimate, left_to_run
+
+        left = batch.total if fresh else left_to_run(session, batch)
+        return estimate(session, batch, left, **place)
     with session.yard(create=True) as yard:
         if detach:
             return _detach(session, yard, batch, fresh=fresh, **place)

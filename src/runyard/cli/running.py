@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 
-EXIT_FAILED, EXIT_USAGE, EXIT_DEADLINE = 1, 2, 124
+EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
 WHY = {
     "deadline": "the deadline has come",
     "stopped": "stopped on request, unfinished",
     "fail-fast": "stopped at the first failure",
+    "budget": "the budget is used up",
 }
 """Why a run ended before its batch did, in words."""
 
@@ -75,6 +76,30 @@ def place_options(function: Function) -> Function:
     return function
 
 
+def limit_options(function: Function) -> Function:
+    """Give a command --budget, --metric and --until."""
+    for option in reversed(
+        [
+            click.option(
+                "--budget",
+                metavar="K=N",
+                multiple=True,
+                callback=_read_budget,
+                help="What the batch may use in all: tasks=N, minutes=N, or the sum of a metric; "
+                "`none` lifts it. Exit 75 when it is used up.",
+            ),
+            click.option("--metric", metavar="M", help="Show the running mean of this result."),
+            click.option(
+                "--until",
+                metavar="CONDITION",
+                help="Add replicates until this holds: 'ci95(mean(profit)) < 0.5'.",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
 def carry_out(session: Session, yard: Yard, name: str, run: Callable[[], Result]) -> int:
     """Run, say what came of it; the exit code."""
     interrupted = 0
@@ -109,7 +134,9 @@ def tell(session: Session, result: Result) -> int:
     session.say(summary(session, result, groups))
     _tell_unencodable(session, groups)
     if unfinished:
-        next_command = style(session.command("resume", result.name), bold=True)
+        budget = result.recorded.options.budget if result.end == "budget" else {}
+        more = [word for k, n in budget.items() for word in ("--budget", f"{k}={2 * n:g}")]
+        next_command = style(session.command("resume", result.name, *more), bold=True)
         session.note(
             f"{WHY.get(result.end, 'interrupted')}: {stats.done:,} recorded; {next_command} goes on"
         )
@@ -118,6 +145,8 @@ def tell(session: Session, result: Result) -> int:
         return EXIT_USAGE
     if unfinished and result.end == "deadline":
         return EXIT_DEADLINE
+    if result.end == "budget":
+        return EXIT_BUDGET
     return EXIT_FAILED if stats.failed or stats.cancelled else 0
 
 
@@ -161,3 +190,24 @@ def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
 
 def _set_durable(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
     context.ensure_object(Session).durable = value
+
+
+def _read_budget(
+    context: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,  # noqa: ARG001
+    given: tuple[str, ...],
+) -> dict[str, float] | None:
+    if not given:
+        return None
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        if text == "none":
+            return {}
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(f"{text!r} is not NAME=NUMBER, as in tasks=1000 or cost=2.5")
+    return found

@@ -13,6 +13,7 @@ from runyard.events.types import (
     Event,
     Notice,
     Progress,
+    RunDescribed,
     TaskCancelled,
     TaskEmitted,
     TaskEvent,
@@ -26,6 +27,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     # Events
     "Event",
     "BatchStarted",
+    "RunDescribed",
     "BatchFinished",
     "BatchStopped",
     "TaskEvent",

@@ -2,7 +2,7 @@
 
 Success is a row in the store and no event, so that a million no-ops drown nobody.
 
-    Event ─┬─ BatchStarted, BatchFinished, BatchStopped
+    Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
            ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
            ├─ WorkerLost
            ├─ Notice
@@ -37,6 +37,18 @@ class BatchStarted(Event):
     seed: int
     backend: str
     workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDescribed(Event):
+    """What a run comes from: versions, machine, project folder, git state, command line."""
+
+    engine: int
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    project: str
+    git: dict[str, Any] | None  # commit, branch, changed: tracked files that differ (None: unknown)
+    command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +144,7 @@ class Progress(Event):
     rate: float
     eta: float | None
     elapsed: float
+    metric: tuple[str, float, float] | None = None  # its name, mean, half of its interval
 
 
 def to_record(event: Event) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Outcomes as files: JSON, CSV and text, streamed."""
+"""Outcomes as files: JSON, CSV, text and Parquet, streamed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from runyard.reports.result import Outcome, Result
 from runyard.spec.codec import jsonable
 from runyard.spec.status import Status
 
+PARQUET = "parquet"
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _BEFORE, _AFTER = (
     ("task", "status"),
@@ -55,8 +56,13 @@ def export(result: Result, format_: str, path: Path, status: Status | str | None
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            count = write_to(result, format_, file, status)
+        if format_ == PARQUET:
+            from runyard.reports.tables import write_parquet
+
+            count = write_parquet(result, partial, status)
+        else:
+            with partial.open("w", newline="", encoding="utf-8") as file:
+                count = write_to(result, format_, file, status)
         partial.replace(path)
     except OSError as error:
         if error.errno in _DISK_FULL:
@@ -71,6 +77,8 @@ def export(result: Result, format_: str, path: Path, status: Status | str | None
 def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to an open file; how many there were."""
     writer = FORMATS.get(format_)
+    if format_ == PARQUET:
+        raise UsageError("a Parquet file can't go to stdout", hint="give a file with -o")
     if writer is None:
         raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
     return writer(result, file, status)
@@ -124,8 +132,8 @@ def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int
     rows = csv.writer(file, lineterminator="\n")
     labels, values = _columns(result, status)
     taken = {*_BEFORE, *_AFTER}
-    label_heads = _heads(labels, taken, "param")
-    value_heads = _heads(values, taken | set(label_heads), "value")
+    label_heads = heads(labels, taken, "param")
+    value_heads = heads(values, taken | set(label_heads), "value")
     rows.writerow([*_BEFORE, *label_heads, *value_heads, *_AFTER])
     count = 0
     for outcome in result.outcomes(status):
@@ -168,9 +176,15 @@ def _columns(result: Result, status: Status | str | None) -> tuple[list[str], li
     return list(labels), list(values)
 
 
-def _heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
+def heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
     """Column names; one that is taken gets a prefix, so that no two columns share theirs."""
-    return [f"{prefix}.{name}" if name in taken else name for name in names]
+    found: dict[str, None] = {}
+    for name in names:
+        head = name
+        while head in taken or head in found:
+            head = f"{prefix}.{head}"
+        found[head] = None
+    return list(found)
 
 
 def _cell(value: Any) -> Any:

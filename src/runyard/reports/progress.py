@@ -253,6 +253,8 @@ class LiveView:
             parts.append((f"{duration(self._last.eta)} left", ""))
         else:
             parts.append((duration(time.monotonic() - self._begin), "dim"))
+        if self._last.metric is not None:
+            parts.append((metric_text(*self._last.metric), "cyan"))
         parts.append((workers_text(self._last.workers), "dim"))
         return done, parts
 
@@ -278,7 +280,16 @@ def progress_line(event: ProgressEvent) -> str:
     if event.eta is not None and done < event.total:
         parts.append(f"{duration(event.eta)} left")
     parts.append(workers_text(event.workers))
+    if event.metric is not None:
+        parts.append(metric_text(*event.metric))
     return " · ".join(parts)
+
+
+def metric_text(name: str, mean: float, half: float) -> str:
+    """A metric's mean so far, with its interval."""
+    from runyard.stats.summary import plus_minus
+
+    return f"{name} {plus_minus(mean, half)}"
 
 
 def started_line(event: BatchStarted) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from runyard import clock
 from runyard.errors import NotFound, StoreDamaged, UsageError
@@ -17,6 +20,18 @@ from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
 from runyard.store.base import Snapshot, Store
 from runyard.store.recorded import Recorded
+
+if TYPE_CHECKING:
+    import polars
+
+    from runyard.reports.columns import Columns
+    from runyard.reports.coordinates import Coordinate
+    from runyard.reports.metrics import Group
+
+
+By = Sequence[str] | str | None
+MOST_GROUPS, MOST_METRICS = 20, 6
+"""What a summary shows where it is not told what to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +81,17 @@ class Stats:
 class Result:
     """The outcomes of one batch; streams them from the store."""
 
-    def __init__(self, store: Store, name: str, *, codec: str = "msgpack", end: str = "") -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        codec: str = "msgpack",
+        end: str = "",
+        folder: Path | None = None,
+    ) -> None:
         self._store = store
+        self.folder = folder  # where the batch's files are
         self._codec = codec  # "pickle" only where the caller has said the word
         self.name = name
         self.end = end
@@ -129,7 +153,7 @@ class Result:
                 # Every number has an outcome, so that a page is found without counting.
                 rows = view.outcomes(recorded.id, after=offset - 1, limit=limit)
             else:
-                found = view.outcomes(recorded.id, limit=stop, statuses=_codes(status))
+                found = view.outcomes(recorded.id, limit=stop, statuses=codes_of(status))
                 rows = islice(found, offset, stop)
             for row in rows:
                 yield self._outcome(view, recorded, row)
@@ -142,6 +166,56 @@ class Result:
             if row is None:
                 raise NotFound(f"task {self.name}/{task} has no outcome")
             return self._outcome(view, recorded, row)
+
+    def rows(self) -> Iterator[OutcomeRow]:
+        """Outcomes as they are stored, in task order."""
+        with self._store.snapshot() as view:
+            yield from _all_rows(view, self._recorded(view), None)
+
+    def codec_of_values(self) -> str:
+        """How values are encoded; refuses pickled ones unless the caller has said the word."""
+        codec = self.recorded.codec
+        self._refuse_pickle(codec)
+        return codec
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The outcomes as arrays, as of the first time this is asked for."""
+        from runyard.reports.columns import read_columns
+
+        return read_columns(self)
+
+    @cached_property
+    def coordinates(self) -> dict[str, Coordinate]:
+        """What its tasks differ by."""
+        from runyard.reports.coordinates import coordinates
+
+        with self._store.snapshot() as view:
+            return coordinates(view, self._recorded(view))
+
+    def summaries(
+        self, metrics: Iterable[str] | str | None = None, by: Sequence[str] | str = ()
+    ) -> list[Group]:
+        """Each metric's summary, by whatever tasks differ by."""
+        from runyard.reports.metrics import summarise
+
+        wanted = [metrics] if isinstance(metrics, str) else metrics
+        return summarise(self, wanted, [by] if isinstance(by, str) else by)
+
+    def to_polars(self) -> polars.DataFrame:
+        """A row a task that has an outcome; a column for each parameter and each metric."""
+        from runyard.reports.tables import to_polars
+
+        return to_polars(self)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the HTML report, by default among the batch's files; where it is."""
+        from runyard.reports.html import write_report
+
+        if self.folder is None:
+            raise UsageError("this result has no folder", hint="get it from a Yard")
+        place = None if path is None else Path(path)
+        return write_report(self, self.folder, place, yard=str(self.folder.parent.parent))
 
     def values(self) -> Iterator[Any]:
         """What the completed tasks returned, in task order."""
@@ -164,14 +238,53 @@ class Result:
         ]
         return f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"
 
-    def summary(self) -> str:
-        """The batch in a few lines, for people."""
+    def summary(self, metrics: Iterable[str] | str | None = None, by: By = None) -> str:
+        """The batch in a few lines, for people: counts, failures, and each metric's mean.
+
+        `by` names what to tell apart; without it, whatever gives a table that fits a screen.
+        """
+        from runyard.reports.text import aligned, summary_rows
+
         lines = [self.headline()]
         lines += [f"  {group.line()}" for group in self.failures()[:5]]
+        groups = self._shown_groups(metrics, by)
+        if groups and groups[0].summaries:
+            rows = summary_rows(groups)
+            lines += [f"  {line}" for line in aligned(rows.heads, rows.cells, rows.numbers)]
         digest = self.digest
         if digest is not None:
             lines.append(f"  seed {self.seed}, digest {digest[:16]}")
         return "\n".join(lines)
+
+    def _shown_groups(self, metrics: Iterable[str] | str | None, by: By) -> list[Group]:
+        if metrics is None and by is None and not self.columns.names:
+            return []
+        if by is None:
+            by = _by_default(self.coordinates, self.recorded.plan)
+            names = self.columns.names
+            metrics = names[:MOST_METRICS] if metrics is None else metrics
+        return self.summaries(metrics, by)
+
+    def _repr_html_(self) -> str:
+        """The batch as a notebook shows it."""
+        from html import escape
+
+        from runyard.reports.text import summary_rows
+
+        parts = [f"<p>{escape(self.headline())}</p>"]
+        parts += [f"<p>{escape(group.line())}</p>" for group in self.failures()[:5]]
+        groups = self._shown_groups(None, None)
+        if groups and groups[0].summaries:
+            rows = summary_rows(groups)
+            heads = "".join(f"<th>{escape(head)}</th>" for head in rows.heads)
+            body = "".join(
+                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                for row in rows.cells
+            )
+            parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+        if self.digest is not None:
+            parts.append(f"<p>seed {self.seed}, digest <code>{self.digest[:16]}</code></p>")
+        return "".join(parts)
 
     def __repr__(self) -> str:
         return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
@@ -205,14 +318,17 @@ class Result:
         )
 
     def _decode(self, codec: str, row: OutcomeRow) -> Any:
+        self._refuse_pickle(codec)
+        with sound(f"the value of {self.name}/{row.task}"):
+            return decode_as(codec, row.value or b"")
+
+    def _refuse_pickle(self, codec: str) -> None:
         if codec == "pickle" and self._codec != "pickle":
             raise UsageError(
                 f"the values of {self.name} are pickled, and unpickling can run any code",
                 hint='if you trust where this store comes from, say codec="pickle" or '
                 "--codec pickle",
             )
-        with sound(f"the value of {self.name}/{row.task}"):
-            return decode_as(codec, row.value or b"")
 
     def _digest_contents(self, view: Snapshot, recorded: Recorded) -> Iterator[tuple[int, bytes]]:
         order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
@@ -233,11 +349,19 @@ class Result:
             yield digest_content(found)
 
 
+def _by_default(known: dict[str, Coordinate], plan: Plan | None) -> list[str]:
+    """What tells tasks apart in a table that fits a screen: variants and parameters, if few."""
+    names = list(known) if plan is None else plan.apart()
+    while names and math.prod(len(known[name].values) for name in names) > MOST_GROUPS:
+        names.remove(max(names, key=lambda name: len(known[name].values)))
+    return names
+
+
 def _all_rows(
     view: Snapshot, recorded: Recorded, status: Status | str | None
 ) -> Iterator[OutcomeRow]:
     """Every row of a status; as many as were recorded, or the store is damaged."""
-    codes = _codes(status)
+    codes = codes_of(status)
     expected = recorded.row.done if status is None else getattr(recorded.row, Status(status).value)
     count = 0
     for row in view.outcomes(recorded.id, statuses=codes):
@@ -256,7 +380,8 @@ def _missing(name: str, task: int) -> StoreDamaged:
     )
 
 
-def _codes(status: Status | str | None) -> Sequence[int] | None:
+def codes_of(status: Status | str | None) -> Sequence[int] | None:
+    """The stored form of a status that outcomes can have; None stands for all of them."""
     if status is None:
         return None
     try:

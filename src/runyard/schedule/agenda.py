@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from runyard.attempt.wire import Item
-from runyard.spec.batch import decode_listed
+from runyard.spec.batch import ListedTask, decode_listed
 from runyard.spec.outcome import sound
 from runyard.spec.status import Priority
 from runyard.store.rows import Claim
@@ -17,7 +17,7 @@ from runyard.store.rows import Claim
 class Held:
     """A claim, how many of its tasks have no outcome yet, and what they ask for."""
 
-    __slots__ = ("_priorities", "claim", "left", "priority", "retries", "timeouts")
+    __slots__ = ("_calls", "_priorities", "claim", "left", "priority", "retries", "timeouts")
 
     def __init__(self, claim: Claim, priority: int = Priority.MEDIUM) -> None:
         self.claim = claim
@@ -26,18 +26,35 @@ class Held:
         self.retries: dict[int, int] = {}
         self.timeouts: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
+        self._calls: dict[int, bytes] = {}  # what tasks call that were handed in
         for task, content in claim.tasks.items():
             with sound(f"task {task}"):
                 listed = decode_listed(content)
-            self._priorities[task] = listed.priority
-            if listed.retries is not None:
-                self.retries[task] = listed.retries
-            if listed.timeout is not None:
-                self.timeouts[task] = listed.timeout
+            self._note(task, listed)
+
+    def enter(self, task: int, listed: ListedTask, content: bytes, call: bytes | None) -> None:
+        """One more task, of a claim that grows."""
+        self.left += 1
+        self.claim.tasks[task] = content
+        if call is not None:
+            self._calls[task] = call
+        self._note(task, listed)
+
+    def forget(self, task: int) -> None:
+        """One of its tasks has an outcome, and nothing is asked about it any more."""
+        for notes in (self.claim.tasks, self._calls, self._priorities, self.retries, self.timeouts):
+            notes.pop(task, None)
+
+    def _note(self, task: int, listed: ListedTask) -> None:
+        self._priorities[task] = listed.priority
+        if listed.retries is not None:
+            self.retries[task] = listed.retries
+        if listed.timeout is not None:
+            self.timeouts[task] = listed.timeout
 
     def item(self, task: int, attempt: int) -> Item:
         """One of its tasks, ready to travel."""
-        return Item(task, attempt, self.claim.tasks.get(task))
+        return Item(task, attempt, self.claim.tasks.get(task), self._calls.get(task))
 
     def priority_of(self, task: int) -> int:
         """What one of its tasks asks for."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard import clock
 from runyard.attempt.runner import StopNow
@@ -28,20 +28,26 @@ from runyard.events import (
     Event,
     Notice,
     Redactor,
+    RunDescribed,
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda
+from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
 from runyard.schedule.listed import cancel_doomed, record_listed
 from runyard.schedule.loop import End, Loop
+from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
 from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
-from runyard.spec.status import FAILED
+from runyard.spec.status import COMPLETED, FAILED
 from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, EngineRow
+
+if TYPE_CHECKING:
+    from runyard.schedule.meter import Meter
 
 
 class Engine:
@@ -55,7 +61,9 @@ class Engine:
         folder: Path,
         publish: Callable[[Event], None],
         functions: dict[str, Callable[..., Any]] | None = None,
-        observe: Callable[[Sequence[OutcomeRow]], None] | None = None,
+        observers: Sequence[Callable[[Sequence[OutcomeRow]], None]] = (),
+        intake: Intake | None = None,
+        spent: float = 0.0,
     ) -> None:
         self._store = store
         self._recorded = recorded
@@ -63,7 +71,9 @@ class Engine:
         self._folder = folder  # of the yard
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
-        self._observe = observe
+        self._observers = observers
+        self._intake = intake  # the engine stays until this is closed
+        self._spent = spent  # seconds of this run that other engines had
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -97,16 +107,21 @@ class Engine:
             slots = self._slots(number)
             stack.callback(slots.close, remove=True)
             audit = stack.enter_context(self._audit_log())
+            meter = self._meter()
+            if self._intake is not None:
+                self._intake.open(self._recorded.id, backend.wake)
             recorder = Recorder(
                 self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake,
-                self._observe,
+                [*self._observers, *([meter.observe] if meter else [])], self._intake,
             )  # fmt: skip
             recorder.start()
             stack.callback(lambda: self._close_recorder(recorder, end, begin))
             stack.callback(backend.close)
             backend.open(self._job(number, slots), slots)
-            loop = self._loop(number, slots, recorder)
+            loop = self._loop(number, slots, recorder, meter)
             self._say(recorder, self._started())
+            if self._intake is None or self._intake.keep_values:
+                stack.callback(self._describe(number, recorder).finish)
             with self._signals(loop):
                 end = loop.run()
         return end
@@ -164,7 +179,20 @@ class Engine:
             self._say(recorder, event)
         recorder.close()
 
-    def _loop(self, number: int, slots: Slots, recorder: Recorder) -> Loop:
+    def _meter(self) -> Meter | None:
+        """Something that watches budgets and the shown metric, where there are any."""
+        options, row = self._recorded.options, self._recorded.row
+        if not options.budget and options.metric is None:
+            return None
+        from runyard.schedule.meter import Meter
+
+        with self._store.snapshot() as view:
+            return Meter(
+                options.budget, options.metric, self._recorded.codec, done=row.done,
+                seconds=row.seconds, rows=view.outcomes(row.id, statuses=[COMPLETED]),
+            )  # fmt: skip
+
+    def _loop(self, number: int, slots: Slots, recorder: Recorder, meter: Meter | None) -> Loop:
         history: dict[int, tuple[int, int]] = {}
         with self._store.snapshot() as view:
             for row in view.attempts(self._recorded.id):
@@ -182,12 +210,23 @@ class Engine:
         return Loop(
             name=batch.name, options=batch.options, backend=self._backend, slots=slots,
             agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
+            meter=meter, intake=self._intake, spent=self._spent,
         )  # fmt: skip
 
     def _say(self, recorder: Recorder, event: Event) -> None:
         if not event.live_only:
             recorder.event(event)
         self._publish(event)
+
+    def _describe(self, number: int, recorder: Recorder) -> Provenance:
+        """Find out on the side where this run comes from, for the audit log."""
+
+        def tell(found: dict[str, Any]) -> None:
+            self._say(recorder, RunDescribed(batch=self._recorded.name, engine=number, **found))
+
+        provenance = Provenance(self._recorded.row.root, tell)
+        provenance.start()
+        return provenance
 
     def _started(self) -> BatchStarted:
         return BatchStarted(

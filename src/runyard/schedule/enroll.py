@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runyard.errors import SpecChanged
+import msgspec
+
+from runyard.errors import BadSpec, SpecChanged
 from runyard.spec import seeds
 from runyard.spec.batch import Batch, encode_listed
 from runyard.spec.codec import encode
@@ -130,3 +132,50 @@ def _changed(name: str, difference: str) -> SpecChanged:
         f"another batch is recorded as {name!r}:\n  {difference}",
         hint="choose another name, or start over with fresh=True or --fresh",
     )
+
+
+def add_replicates(tx: Transaction, recorded: Recorded, replicates: int) -> Recorded:
+    """Let a described batch have more replicates of every task.
+
+    Where another engine has grown it since it was read, it stays as that one made it.
+    """
+    found = tx.batch_by_id(recorded.id)
+    if recorded.plan is None or found is None:
+        raise BadSpec(
+            f"{recorded.name} is gone, or a list of tasks, which has no replicates",
+            hint="leave `until` out, or describe the batch as a grid",
+        )
+    if found.total != recorded.row.total:
+        return Recorded(found)
+    plan = recorded.plan.grown_to(recorded.plan.with_replicates(replicates))
+    changes = {"plan": encode(plan.to_data()), "total": plan.total, "finished": None}
+    return Recorded(tx.update_batch(recorded.id, **changes))
+
+
+def as_grown(batch: Batch, found: BatchRow | None) -> Batch:
+    """The batch with the replicates that its `until` has given it so far."""
+    plan = None if found is None else Recorded(found).plan
+    if found is None or plan is None or batch.plan is None:
+        return batch
+    if plan.replicates <= batch.plan.replicates:
+        return batch
+    named = msgspec.structs.replace(batch, name=found.name)  # which else comes from its plan
+    return named.with_replicates(plan.replicates)
+
+
+def _check_until(options: Options, listed: bool) -> None:
+    """Refuse an `until` that can't be read or can't be met, before anything is run."""
+    if options.until is None:
+        return
+    from runyard.reports.verdict import check_rule
+
+    check_rule(options.until)
+    if listed:
+        raise BadSpec(
+            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
+        )
+
+
+def _reads_values(options: Options) -> bool:
+    """Whether an engine looks at what tasks return."""
+    return options.metric is not None or bool(options.budget.keys() - {TASKS, MINUTES})

@@ -62,6 +62,11 @@ class Flights:
         """How many lanes have something to do."""
         return sum(1 for lane in self._lanes if lane)
 
+    @property
+    def tasks(self) -> int:
+        """How many tasks are under way."""
+        return sum(flight.kept - flight.done for flight in self._by_id.values())
+
     def get(self, chunk: int) -> Flight | None:
         """The flight of a chunk, if it has not ended."""
         return self._by_id.get(chunk)
@@ -99,14 +104,19 @@ class Flights:
     def take_back(self, lane: int) -> None:
         """Put what the lane has not started back on the agenda.
 
-        Should it start one of them this very moment, that task runs twice and counts once.
+        What stands before the running task has run: its report is on the way. Where the lane is
+        between two tasks everything is left to that report. Should it start one of them this very
+        moment, that task runs twice and counts once.
         """
         flights = self._lanes[lane]
         self._slots.stop(lane, flights[-1].chunk.id)
-        now = self._slots.read(lane)
+        running = self._slots.read(lane).task
+        behind = False
         for flight in flights:
-            position = flight.position(now.task)
-            self.put_back(flight, flight.done if position is None else position + 1)
+            position = flight.position(running)
+            if behind or position is not None:
+                self.put_back(flight, flight.done if position is None else position + 1)
+                behind = True
 
     def watch(self) -> None:
         """End what is past its limits; where lanes idle, take from behind what takes long."""

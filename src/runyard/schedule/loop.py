@@ -8,15 +8,14 @@ agenda ──chunks──▶ backend ──reports──▶ loop ──rows─�
 from __future__ import annotations
 
 import enum
-from bisect import bisect_left
-from collections import deque
+import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Emission, Item, Loss, Report
 from runyard.backends.base import Backend
-from runyard.errors import StoreDamaged
 from runyard.events import (
     Event,
     Notice,
@@ -26,19 +25,22 @@ from runyard.events import (
     WorkerLost,
 )
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Held
+from runyard.schedule.agenda import Agenda, Piece
 from runyard.schedule.flights import Flight, Flights
+from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
 from runyard.schedule.recorder import Recorder, Wishes
+from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
 from runyard.spec.outcome import Rows
 from runyard.spec.task import Options
 from runyard.store.rows import Claim
 
+if TYPE_CHECKING:
+    from runyard.schedule.meter import Meter
+
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
-DRY_SECONDS = 0.2
-DRY_ROUNDS = 10
 BACKLOG_LIMIT = 200_000
 """Rows that may wait for the disk before no more work is sent."""
 
@@ -51,6 +53,7 @@ class End(enum.Enum):
     INTERRUPTED = "interrupted"  # a signal; resumable
     DEADLINE = "deadline"  # resumable
     FAIL_FAST = "fail-fast"  # resumable
+    BUDGET = "budget"  # resumable
     CANCELLED = "cancelled"
 
 
@@ -69,6 +72,9 @@ class Loop:
         recorder: Recorder,
         publish: Callable[[Event], None],
         history: dict[int, tuple[int, int]],
+        meter: Meter | None = None,
+        intake: Intake | None = None,
+        spent: float = 0.0,
     ) -> None:
         self._name = name
         self._options = options
@@ -77,22 +83,23 @@ class Loop:
         self._judge = judge
         self._recorder = recorder
         self._publish = publish
-        self._history = history  # task: own errors, worker deaths so far
-        self._marked = sorted(history)
+        self._meter = meter
+        self._intake = intake
+        self._spent = spent  # of the deadline
         self._flights = Flights(backend, slots, agenda, options)
+        self._supply = Supply(
+            name=name, priority=options.priority, lanes=backend.lanes,
+            fragile=not backend.capabilities.survives_crash, agenda=agenda, flights=self._flights,
+            recorder=recorder, history=history, intake=intake,
+        )  # fmt: skip
         self._mean = policy.Mean()
         self._pace = policy.Pace()
-        self._asked = False  # a claim is on its way
-        self._dry_until = 0.0  # nothing to claim; look again then
-        self._held: list[Held] = []
         self._ending: End | None = None
         self._began = clock.monotonic()
         self._shown = 0.0
         self._ticked = 0.0
-        self._suspects: deque[tuple[Held, Item]] = deque()
         self._alone = False  # a suspect is under way
         self._full = False
-        self._dry_rounds = 0
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -109,7 +116,7 @@ class Loop:
         """Until every task has its outcome, or something ends the run."""
         drained = False
         while True:
-            self._take_claims()
+            self._take_in()
             self._see_wishes()
             if self._recorder.error is not None:
                 raise self._recorder.error
@@ -133,16 +140,18 @@ class Loop:
 
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
-        fetched = [claim for claim in self._recorder.claims if claim is not None]
-        return fetched + [held.claim for held in self._held if held.left > 0]
+        return self._supply.leave()
 
     def _is_over(self) -> bool:
-        if self._flights:
+        stays = self._ending is None and self._intake is not None and not self._intake.is_done
+        if self._flights or stays:
             return False
         if not self._agenda.ready:
             self._recorder.hurry()
         if self._ending is not None:
-            return self._recorder.backlog == 0 and not self._asked
+            return self._recorder.backlog == 0 and not self._supply.asked
+        if self._intake is not None and self._intake.only:
+            return self._recorder.backlog == 0
         return self._recorder.counts.pending == 0
 
     def _patience(self) -> float:
@@ -151,90 +160,37 @@ class Loop:
 
     # Work in
 
-    def _take_claims(self) -> None:
-        claims = self._recorder.claims
-        while claims:
-            claim = claims.popleft()
-            self._asked = False
-            if claim is None:
-                self._dry_until = clock.monotonic() + DRY_SECONDS
-                self._check_that_others_work()
-                continue
-            self._dry_rounds = 0
-            held = Held(claim, self._options.priority)
-            if held.left == 0:
-                self._recorder.rows(held, [])
-                continue
-            self._held = [h for h in self._held if h.left > 0] + [held]
-            self._enter(held)
-        if self._wants_more() and not self._asked:
-            pending = self._recorder.counts.pending
-            self._asked = True
-            self._recorder.want(
-                policy.claim_size(
-                    self._mean.value, self._backend.lanes, self._recorder.engines, pending
-                )
-            )
-
-    def _check_that_others_work(self) -> None:
-        """Nothing to claim and nothing under way, yet not the end: somebody else must be at it."""
-        idle = not (self._flights or self._agenda.ready or self._agenda.waiting or self._suspects)
-        alone = self._recorder.engines <= 1 and not self._recorder.backlog
-        self._dry_rounds = self._dry_rounds + 1 if idle and alone else 0
-        if self._dry_rounds > DRY_ROUNDS and self._recorder.counts.pending:
-            raise StoreDamaged(
-                f"{self._recorder.counts.pending} tasks of {self._name} have no outcome, "
-                "and nobody holds them",
-                hint="the store is damaged: run `runyard doctor`",
-            )
-
-    def _wants_more(self) -> bool:
-        if self._ending is not None or clock.monotonic() < self._dry_until:
-            return False
-        low_water = policy.claim_size(self._mean.value, self._backend.lanes, 1, 1 << 60) // 2
-        return self._agenda.ready < low_water and self._recorder.counts.pending > 0
-
-    def _enter(self, held: Held) -> None:
-        """Put a claim's tasks on the agenda, with what is known of their earlier attempts."""
-        self._flights.limits |= held.timeouts
-        for task in held.claim.tasks:
-            self._stand_in_line(held, held.item(task, self._history.get(task, (0, 0))[0]))
-        for low, high in held.claim.ranges:
-            start = low
-            for task in self._marked[
-                bisect_left(self._marked, low) : bisect_left(self._marked, high)
-            ]:
-                self._agenda.add_range(held, start, task)
-                self._stand_in_line(held, held.item(task, self._history[task][0]))
-                start = task + 1
-            self._agenda.add_range(held, start, high)
-        if self._judge.cancelling:
+    def _take_in(self) -> None:
+        if self._intake is not None and self._intake.aborted and self._ending is None:
+            self.stop(End.CANCELLED)
+        if self._ending is not None:
+            self._supply.take_last()
+        elif self._supply.refill(self._mean.value) and self._judge.cancelling:
             self._cancel_waiting()
-
-    def _stand_in_line(self, held: Held, item: Item) -> None:
-        """A task that an engine died of goes alone, so that it takes no neighbour with it."""
-        died = self._history.get(item.task, (0, 0))[1] > 0
-        if died and not self._backend.capabilities.survives_crash:
-            self._suspects.append((held, item))
-        else:
-            self._agenda.add_item(held, item)
 
     def _dispatch(self) -> None:
         """Fill lanes that have room, one chunk each in turn."""
         if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.full_since is not None:
             return
-        if self._suspects:
+        budget = self._budget_left()
+        if budget < 1:
+            return
+        if self._supply.suspects:
             if not self._flights:
-                held, item = self._suspects.popleft()
+                held, item = self._supply.suspects.popleft()
                 self._flights.fly(0, 0, 0, [item], held)
                 self._alone = True
             return
         if self._alone and self._flights:
             return
         self._alone = False
+        self._fill(budget)
+
+    def _fill(self, budget: float) -> None:
+        """Send at most so many tasks."""
         mean, backend = self._mean, self._backend
         depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
-        unclaimed = self._unclaimed()
+        unclaimed = self._supply.unclaimed
         for level in range(depth):
             for number in self._flights.with_room(level):
                 if not self._agenda.ready:
@@ -243,17 +199,45 @@ class Loop:
                 if room:
                     left = self._agenda.ready + unclaimed
                     size = policy.chunk_size(mean.value, mean.count, left, backend.lanes, depth)
-                    self._send(number, min(size, room))
+                    budget -= self._send(number, int(min(size, room, budget)))
+                    if budget < 1:
+                        return
 
-    def _unclaimed(self) -> int:
-        """How many tasks this engine may still get, besides those it holds."""
-        held = sum(held.left for held in self._held) + self._recorder.backlog
-        return max(0, self._recorder.counts.pending - held) // self._recorder.engines
+    def _budget_left(self) -> float:
+        """How many tasks may be started; none, and nothing under way, ends the run."""
+        if self._meter is None:
+            return math.inf
+        elapsed = clock.monotonic() - self._began
+        left = self._meter.room(self._flights.tasks, elapsed)
+        if (
+            left < 1
+            and not self._flights
+            and self._recorder.counts.pending > self._recorder.backlog
+        ):
+            self._ending = End.BUDGET
+            text = f"the budget is used up ({self._meter.reached(elapsed)})"
+            self._publish(Notice(batch=self._name, text=text, level="warning"))
+        return left
 
-    def _send(self, lane: int, size: int) -> None:
-        piece = self._agenda.take(size)
-        if piece is not None:
-            self._flights.fly(lane, piece.low, piece.high, piece.items, piece.held)
+    def _send(self, lane: int, size: int) -> int:
+        while (piece := self._agenda.take(size)) is not None:
+            items = self._allowed(piece)
+            if items != []:
+                self._flights.fly(lane, piece.low, piece.high, items, piece.held)
+                return len(items) if items is not None else piece.high - piece.low
+        return 0
+
+    def _allowed(self, piece: Piece) -> list[Item] | None:
+        """Those of a piece that whoever handed them in still wants."""
+        if piece.items is None or self._intake is None:
+            return piece.items
+        allowed = []
+        for item in piece.items:
+            if self._intake.may_start(item.task):
+                allowed.append(item)
+            else:
+                self._judge.cancelled(piece.held, item.task)
+        return allowed
 
     # Work out
 
@@ -262,7 +246,7 @@ class Loop:
         flight = self._flights.get(report.chunk)
         if flight is None:
             return
-        self._dry_until = 0.0
+        self._supply.look_again()
         rows, failures = Rows(report.rows), report.failures
         if report.done > flight.kept:
             mine = {item.task for item in flight.rest(0)}
@@ -273,6 +257,8 @@ class Loop:
         if rows:
             self._recorder.rows(flight.held, rows)
         for failure in failures:
+            if self._intake is not None:
+                self._intake.failed(failure)
             self._judge.failed(flight.held, failure)
         self._mean.update(report.seconds, report.done - flight.done)
         flight.done = report.done
@@ -316,7 +302,8 @@ class Loop:
             return
         self._ticked = now
         deadline = self._options.deadline
-        if deadline is not None and now - self._began > deadline and self._ending is None:
+        elapsed = self._spent + now - self._began
+        if deadline is not None and elapsed > deadline and self._ending is None:
             self._ending = End.DEADLINE
         self._flights.watch()
         self._recorder.running = self._flights.busy
@@ -368,6 +355,7 @@ class Loop:
         """Where the batch stands."""
         counts, now = self._recorder.counts, clock.monotonic()
         self._pace.update(now, counts.done)
+        shown = None if self._meter is None else self._meter.shown
         return Progress(
             batch=self._name,
             total=counts.total,
@@ -380,4 +368,5 @@ class Loop:
             rate=self._pace.rate,
             eta=self._pace.eta(counts.pending),
             elapsed=now - self._began,
+            metric=shown,
         )

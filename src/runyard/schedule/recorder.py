@@ -17,9 +17,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from runyard import faults
-from runyard.errors import ClaimLost, StoreError, StoreFull
+from runyard.errors import ClaimLost, StoreDamaged, StoreError, StoreFull
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held
+from runyard.schedule.intake import Handed, Intake
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.outcome import OutcomeRow, Rows
 from runyard.store.base import Store, Transaction
@@ -66,7 +67,8 @@ class Recorder:
         audit: AuditLog,
         task_audit: Callable[[int], AuditLog] | None,
         wake: Callable[[], None],
-        observe: Callable[[Sequence[OutcomeRow]], None] | None = None,
+        observers: Sequence[Callable[[Sequence[OutcomeRow]], None]] = (),
+        intake: Intake | None = None,
     ) -> None:
         self._store = store
         self._batch = batch.id
@@ -75,7 +77,9 @@ class Recorder:
         self._audit = audit
         self._task_audit = task_audit
         self._wake = wake
-        self._observe = observe  # sees outcomes as they come in, before they are written
+        self._observers = observers  # see outcomes as they come in, before they are written
+        self._intake = intake
+        self._told: tuple[int, float] | None = None  # what the store knows of this engine's pace
         self._lock = threading.Lock()
         self._work = threading.Event()  # there is something to write
         self._urgent = threading.Event()  # and it can't wait for more
@@ -104,8 +108,10 @@ class Recorder:
     def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
         """Outcomes that belong to a claim."""
         held.left -= len(rows)
-        if self._observe is not None:
-            self._observe(rows)
+        for observe in self._observers:
+            observe(rows)
+        if self._intake is not None:
+            rows = self._intake.ended(rows)
         with self._lock:
             self._entries.append(Entry(held, rows, held.left <= 0))
             self.backlog += len(rows)
@@ -131,6 +137,12 @@ class Recorder:
             self._wanted = tasks
             if not self._entries:
                 self._urgent.set()
+        self._work.set()
+
+    def look(self) -> None:
+        """Look at once for what others did to the store."""
+        self._looked = 0.0
+        self._urgent.set()
         self._work.set()
 
     def cancel_rest(self) -> None:
@@ -196,12 +208,14 @@ class Recorder:
             events, self._events = self._events, []
             wanted, self._wanted = self._wanted, 0
             cancel_rest, self._cancel_rest = self._cancel_rest, False
+        # After the outcomes: so no outcome is written before its task.
+        handed = self._intake.unwritten() if self._intake is not None else []
         look = time.monotonic() - self._looked > LOOK_SECONDS
-        if not (entries or attempts or events or wanted or cancel_rest or look):
+        if not (entries or attempts or events or wanted or cancel_rest or look or handed):
             return False
         try:
-            if entries or attempts or wanted or cancel_rest or look:
-                claim, wishes = self._transact(entries, attempts, wanted, cancel_rest)
+            if entries or attempts or wanted or cancel_rest or look or handed:
+                claim, wishes = self._transact(entries, attempts, wanted, cancel_rest, handed)
             else:
                 claim, wishes = None, None
             written = [record for event in events if (record := to_record(event))]
@@ -215,6 +229,8 @@ class Recorder:
                 self._events[:0] = events
                 self._wanted = max(self._wanted, wanted)
                 self._cancel_rest |= cancel_rest
+            if self._intake is not None:
+                self._intake.put_back(handed)
             raise
         self.full_since = None
         self.backlog -= sum(len(entry.rows) for entry in entries)
@@ -227,10 +243,17 @@ class Recorder:
         return bool(entries)
 
     def _transact(
-        self, entries: list[Entry], attempts: list[AttemptRow], wanted: int, cancel_rest: bool
+        self,
+        entries: list[Entry],
+        attempts: list[AttemptRow],
+        wanted: int,
+        cancel_rest: bool,
+        handed: list[Handed],
     ) -> tuple[Claim | None, Wishes | None]:
         claim = None
         with self._store.transaction() as tx:
+            if self._intake is not None and handed:
+                self._intake.write(tx, self._engine, handed)
             self._write(tx, entries)
             if attempts:
                 tx.add_attempts(attempts)
@@ -240,6 +263,11 @@ class Recorder:
                 claim = tx.claim(self._batch, self._engine, wanted, listed=self._listed)
             wishes = self._look(tx)
             counts = tx.batch_by_id(self._batch)
+            if counts is not None and counts.pending < 0:
+                raise StoreDamaged(
+                    f"the store is damaged: {counts.name} has more outcomes than tasks",
+                    hint="run `runyard doctor`",
+                )
         faults.point("committed")
         if counts is None:
             raise StoreError("the batch was removed from the store while it ran")
@@ -259,6 +287,9 @@ class Recorder:
                     hint="this process was paused for too long; what it brought late is left out",
                 )
         rows = Rows(list(chain.from_iterable(Rows.of(entry.rows).flat for entry in entries)))
+        if self._intake is not None and self._intake.only:  # none of them comes after another
+            tx.record(self._batch, rows, listed=True)
+            return
         if self._listed:
             record_listed(tx, self._batch, rows)
             return
@@ -278,7 +309,10 @@ class Recorder:
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return None
         self._looked = time.monotonic()
-        tx.update_engine(self._engine, running=self.running, rate=self.rate)
+        pace = self.running, self.rate
+        if pace != self._told:  # an engine that waits for work writes nothing
+            tx.update_engine(self._engine, running=self.running, rate=self.rate)
+            self._told = pace
         batch = tx.batch_by_id(self._batch)
         engines = tx.engines()
         stop = any(row.stop for row in engines if row.id == self._engine)

@@ -102,6 +102,11 @@ class Batch(msgspec.Struct, frozen=True):
         )
         return msgspec.structs.replace(self, listed=listed)
 
+    def with_replicates(self, replicates: int) -> Batch:
+        """A copy with another number of replicates."""
+        assert self.plan is not None
+        return msgspec.structs.replace(self, plan=self.plan.with_replicates(replicates))
+
     def with_options(self, **changes: Any) -> Batch:
         """A copy with other run options."""
         return msgspec.structs.replace(self, options=self.options.with_(**changes))

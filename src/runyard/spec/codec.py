@@ -106,7 +106,7 @@ def jsonable(value: Any) -> Any:
         return {k if isinstance(k, str) else repr(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
-    fields = _fields(value)
+    fields = fields_of(value)
     if fields is not None:
         return {k: jsonable(v) for k, v in fields.items()}
     if isinstance(value, list | tuple):
@@ -140,7 +140,7 @@ def _plain(value: Any, path: str) -> Any:  # noqa: C901
         return bytes(value)
     if kind.__module__ == "numpy":
         return _plain_numpy(value, path)
-    fields = _fields(value)
+    fields = fields_of(value)
     if fields is not None:
         plain = {k: _plain(v, f"{path}.{k}") for k, v in fields.items()}
         return _ext(_RECORD, [_type_name(value), plain])
@@ -206,7 +206,7 @@ def _canonical_array(array: Any) -> Any:
 
 def _broken_text(value: Any, path: str) -> str:
     """Where in a value a text stands that has no UTF-8 form."""
-    fields = value if isinstance(value, dict) else _fields(value)
+    fields = value if isinstance(value, dict) else fields_of(value)
     inner: Iterable[tuple[str, Any]] = ()
     if fields is not None:
         inner = ((f"{path}.{key}", part) for key, part in fields.items())
@@ -223,7 +223,7 @@ def _is_text(text: Any) -> bool:
     return not isinstance(text, str) or text.encode(errors="replace").decode() == text
 
 
-def _fields(value: Any) -> dict[str, Any] | None:
+def fields_of(value: Any) -> dict[str, Any] | None:
     """What a record holds; None for anything else."""
     kind = type(value)
     if kind is Record:

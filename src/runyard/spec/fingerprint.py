@@ -6,10 +6,11 @@ uses from its script count too: without a name in a module, they are part of wha
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -35,8 +36,12 @@ def _describe(value: Any, seen: set[int]) -> Any:
         return _describe(value.__func__, seen), _describe(value.__self__, seen)
     if isinstance(value, ModuleType):
         return "module", value.__name__
-    if isinstance(value, type) or inspect.isbuiltin(value):
+    if isinstance(value, type):
         return value.__module__, value.__qualname__
+    if inspect.isbuiltin(value):
+        owner = value.__self__
+        held = None if isinstance(owner, ModuleType) else _describe(owner, seen | {id(value)})
+        return value.__module__, value.__qualname__, held
     try:
         return encode(value)
     except NotEncodable:
@@ -65,8 +70,23 @@ def _object(value: Any, seen: set[int]) -> Any:
     kind = type(value)
     call = getattr(kind, "__call__", None)  # noqa: B004
     how = _describe(call, seen) if inspect.isfunction(call) else None
-    held = _describe(vars(value), seen) if hasattr(value, "__dict__") else None
-    return kind.__module__, kind.__qualname__, how, held
+    return kind.__module__, kind.__qualname__, how, _describe(_state(value), seen)
+
+
+def _state(value: Any) -> Any:
+    """What tells an object from others of its class: its fields, or what it is pickled as."""
+    kind: Any = type(value)
+    plain = kind.__reduce__ is object.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
+    if plain and hasattr(value, "__dict__"):
+        return vars(value)
+    reduce = copyreg.dispatch_table.get(kind)
+    try:
+        parts = reduce(value) if reduce is not None else value.__reduce_ex__(4)
+    except Exception:
+        return None
+    if isinstance(parts, str):
+        return parts
+    return [list(part) if isinstance(part, Iterator) else part for part in parts]
 
 
 def _cell(cell: Any, seen: set[int]) -> Any:

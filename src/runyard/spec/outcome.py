@@ -40,6 +40,13 @@ class OutcomeRow(NamedTuple):
 WIDTH = len(OutcomeRow._fields)
 
 
+def check_all(rows: Iterable[tuple[Any, ...]], batch: int) -> None:
+    """Raise for the first row that has changed since it was written."""
+    for row in rows:
+        if checksum(row[:-1], batch) != row[-1]:
+            raise damaged("outcomes", f"task {row[0]}")
+
+
 class Rows(Sequence[OutcomeRow]):
     """Many rows, kept as one flat list: the form they travel in and go to a database in.
 

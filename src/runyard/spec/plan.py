@@ -213,6 +213,21 @@ class Plan:
                     yield start + box.offset(place)
                     break
 
+    def apart(self) -> list[str]:
+        """What results are told apart by: each variant and parameter, over all cases."""
+        return [axis.name for axis in self.axes if axis.role != "case"]
+
+    def with_replicates(self, replicates: int) -> Plan:
+        """The plan as its author would have written it with another number of replicates."""
+        order = [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
+        axes = [
+            axis
+            if isinstance(axis.values, range)
+            else Axis(axis.name, axis.role, tuple(axis.values[at] for at in positions))
+            for axis, positions in zip(self.axes, order, strict=True)
+        ]
+        return Plan(self.fixed, axes, replicates, common_random_numbers=self.common_random_numbers)
+
     def grown_to(self, wanted: Plan) -> Plan:
         """This plan with the tasks that `wanted` has in addition; refuses anything else."""
         changes = list(self._changes(wanted))
@@ -231,7 +246,7 @@ class Plan:
             wanted.replicates,
             common_random_numbers=self.common_random_numbers,
             order=order,
-            boxes=[*self.boxes, *_difference(old, new)],
+            boxes=_joined([*self.boxes, *_difference(old, new)]),
         )
 
     def _changes(self, wanted: Plan) -> Iterator[str]:
@@ -342,6 +357,19 @@ def _difference(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
             low = (0,) * side + (old[side],) + (0,) * (len(old) - side - 1)
             high = (*old[:side], new[side], *new[side + 1 :])
             yield Box(low, high)
+
+
+def _joined(boxes: Sequence[Box]) -> list[Box]:
+    """Boxes that only go on with the replicates of the one before become one with it."""
+    found = [boxes[0]]
+    for box in boxes[1:]:
+        last = found[-1]
+        follows = box.low[0] == last.high[0] and box.low[1:] == last.low[1:]
+        if follows and box.high[1:] == last.high[1:]:
+            found[-1] = Box(last.low, box.high)
+        else:
+            found.append(box)
+    return found
 
 
 def _values_to_data(values: tuple[Any, ...] | range) -> Any:

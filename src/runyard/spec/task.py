@@ -21,6 +21,10 @@ CONTEXT = "ctx"
 """A parameter of this name receives the task's `Context`."""
 
 
+TASKS, MINUTES = "tasks", "minutes"
+"""What a budget can be for besides the sum of a metric."""
+
+
 FILE_MODULE = "runyard_file_"
 """How the names of modules begin that were loaded from a file by its path."""
 
@@ -91,6 +95,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chdir: bool = False  # run inside the workspace (processes only)
     audit_tasks: bool = False  # an event log of its own for each task
     recycle: int | None = None  # a fresh worker process after so many tasks
+    budget: dict[str, float] = {}  # what all tasks may use: tasks, minutes, or a metric's sum
+    metric: str | None = None  # the one whose mean progress shows
+    until: str | None = None  # replicates are added until this holds
 
     def __post_init__(self) -> None:
         limits = {
@@ -125,6 +132,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 given[name] = readers[name](given[name])
             except BadSpec as error:
                 raise BadSpec(f"{name}: {error.message}", hint=error.hint) from None
+        if "budget" in given:
+            given["budget"] = _budget(given["budget"])
         if "priority" in given:
             given["priority"] = int(Priority.parse(given["priority"]))
         for name in ("retry_on", "never_retry"):
@@ -259,3 +268,18 @@ def _is_attribute(module: str, qualname: str, function: Any) -> bool:
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
+
+
+def _budget(given: Any) -> dict[str, float]:
+    """A budget as people write it: `{"tasks": 1000, "minutes": 5, "usage.cost": 2.5}`."""
+    if not isinstance(given, Mapping):
+        raise BadSpec(f"budget is {given!r}", hint='write it as {"tasks": 1000, "cost": 2.5}')
+    found: dict[str, float] = {}
+    for name, most in given.items():
+        number = most if type(most) in (int, float) else math.nan
+        if not isinstance(name, str) or not name:
+            raise BadSpec(f"budget: {name!r} is no name", hint="tasks, minutes, or a metric")
+        if not 0 < number < math.inf:
+            raise BadSpec(f"budget: {name} is {most!r}", hint="use a number above zero")
+        found[name] = float(number)
+    return found

@@ -105,12 +105,23 @@ class Transaction(Snapshot, Protocol):
         """Forget a batch and everything recorded of it."""
 
     def add_tasks(
-        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+        self,
+        batch: int,
+        tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]],
+        *,
+        engine: int | None = None,
+        token: str | None = None,
     ) -> None:
-        """Append tasks to a listed batch: name, priority, content, numbers they come after."""
+        """Append tasks to a listed batch: name, priority, content, numbers they come after.
+
+        With an engine and a token they are that engine's from the start.
+        """
 
     def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
         """Take tasks that nobody holds, at least one and about `want`; None: there are none."""
+
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
+        """Give an engine these very tasks of a listed batch, those of them without an outcome."""
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         """Whether the claim is still this engine's own; of a listed batch: these tasks of it."""

@@ -171,7 +171,12 @@ class MemoryTransaction:
         t.cancels = {c for c in t.cancels if c[0] != batch}
 
     def add_tasks(
-        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+        self,
+        batch: int,
+        tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]],
+        *,
+        engine: int | None = None,
+        token: str | None = None,
     ) -> None:
         start = self._t.batches[batch].total
         for number, (name, priority, content, after) in enumerate(tasks, start=start):
@@ -183,8 +188,13 @@ class MemoryTransaction:
                     waits += 1
             row = TaskRow(batch, number, name, priority, content, clock.now())
             self._t.tasks[batch, number] = row
-            self._t.queue[batch, number] = QueueRow(batch, number, priority, waits, None, None)
+            self._t.queue[batch, number] = QueueRow(batch, number, priority, waits, engine, token)
         self.update_batch(batch, total=start + len(tasks), finished=None)
+
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
+        for key in ((batch, task) for task in tasks):
+            if key in self._t.queue:
+                self._t.queue[key] = _replace(self._t.queue[key], engine=engine, token=token)
 
     def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
         token = secrets.token_hex(8)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import OutcomeRow, check_all
 from runyard.spec.status import CANCELLED
 from runyard.store import schema
 from runyard.store.rows import (
@@ -25,7 +25,7 @@ from runyard.store.rows import (
 from runyard.store.statements import checked, keyed, run, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
-PAGE = 2000
+PAGE = 4000
 
 
 class SqlSnapshot:
@@ -68,8 +68,8 @@ class SqlSnapshot:
             found = self._connection.execute(query.where(table.c.task > after).limit(page))
             rows = found.cursor.fetchall() if found.cursor is not None else []
             found.close()
-            for row in rows:  # as the driver gives them: a million are read at a time
-                yield OutcomeRow._make(row).check(batch)
+            check_all(rows, batch)
+            yield from map(OutcomeRow._make, rows)
             if len(rows) < page:
                 return
             after = rows[-1][0]

@@ -76,7 +76,12 @@ class SqlTransaction(SqlSnapshot):
         self._connection.execute(delete(schema.batches).where(schema.batches.c.id == batch))
 
     def add_tasks(
-        self, batch: int, tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]]
+        self,
+        batch: int,
+        tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]],
+        *,
+        engine: int | None = None,
+        token: str | None = None,
     ) -> None:
         row = self.batch_by_id(batch)
         assert row is not None
@@ -94,7 +99,7 @@ class SqlTransaction(SqlSnapshot):
             waits[number] = waits.get(number, 0) + 1
         self._insert_many(
             schema.queue,
-            ((batch, n, task[1], waits.get(n, 0), None, None) for n, task in numbered),
+            ((batch, n, task[1], waits.get(n, 0), engine, token) for n, task in numbered),
         )
         self._insert_many(schema.edges, edges)
         self.update_batch(batch, total=row.total + len(numbered), finished=None)
@@ -103,6 +108,13 @@ class SqlTransaction(SqlSnapshot):
         faults.point("claim")
         found = self._claim_listed if listed else self._claim_range
         return found(batch, engine, max(1, want), secrets.token_hex(8))
+
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
+        for task in tasks:
+            row = self._get(QueueRow, schema.queue, batch, task)
+            if row is not None:
+                mine = msgspec.structs.replace(row, engine=engine, token=token)
+                self._put(schema.queue, mine)
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:

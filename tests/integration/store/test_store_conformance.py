@@ -445,6 +445,28 @@ def test_listed_tasks_are_numbered_as_they_come(tx: Transaction) -> None:
     assert tx.task(batch, 3) is None
 
 
+def test_tasks_can_be_an_engines_own_from_the_start(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task("a"), task("b")], engine=engine, token="mine")
+    tx.add_tasks(batch, [task("c")])
+    assert [(row.engine, row.token) for row in tx.queue(batch)] == [
+        (engine, "mine"), (engine, "mine"), (None, None)
+    ]  # fmt: skip
+    assert tx.holds(Claim(0, batch, "mine", [], {}), [0, 1])
+    assert claimed(tx.claim(batch, engine, 9, listed=True)) == [2]
+
+
+def test_an_engine_takes_the_very_tasks_it_names(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    dead = engine_of(store, tx, lives=False)
+    tx.add_tasks(batch, [task("a"), task("b"), task("c"), task("d")])
+    tx.record(batch, [outcome(batch, 2)], listed=True)
+    tx.take(batch, dead, "theirs", [1])
+    tx.take(batch, engine, "mine", [1, 2, 3, 9])
+    assert {row.task: row.token for row in tx.queue(batch)} == {0: None, 1: "mine", 3: "mine"}
+    assert not tx.holds(Claim(0, batch, "theirs", [], {}), [1])
+
+
 def test_new_tasks_open_a_finished_batch_again(tx: Transaction) -> None:
     batch = listed(tx).id
     tx.add_tasks(batch, [task("a")])

@@ -30,6 +30,15 @@ def test_news_of_a_chunk_become_one_report_in_their_order() -> None:
     assert (second.lane, second.chunk, second.finished) == (1, 8, False)
 
 
+def test_a_chunk_has_ended_though_a_thread_of_its_task_still_speaks() -> None:
+    inbox = Inbox()
+    inbox.put(News(0, 7, 2, None))
+    inbox.put(News(0, 7, 2, emission(1)))
+    (report,) = inbox.take(0.0)
+    assert isinstance(report, Report)
+    assert (report.done, report.finished, len(report.emitted)) == (2, True, 1)
+
+
 def test_losses_come_last() -> None:
     inbox = Inbox()
     inbox.put(Loss(0, 7, 3, 0, 1.0, 1.0, "TaskTimeout", "slow"))

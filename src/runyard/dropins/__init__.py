@@ -1,0 +1,1 @@
+"""Runyard behind interfaces that existing code uses already: an executor, and joblib's backend."""

@@ -1,0 +1,279 @@
+"""Between an executor and its engine: a thread that runs the engine, one that delivers futures.
+
+    submit ──▶ intake ──▶ engine thread ──▶ workers
+    future ◀── delivery thread ◀── outcomes ──┘
+
+The engine never waits for a callback of the user's, and nothing here holds on to the executor, so
+that one nobody uses any more closes by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runyard import errors
+from runyard.attempt.packed import load_error
+from runyard.backends.base import Backend
+from runyard.errors import ExecutorClosed, RunyardError, SpecChanged, TaskError, UsageError
+from runyard.schedule.engine import Engine
+from runyard.schedule.enroll import enroll
+from runyard.schedule.intake import Intake
+from runyard.spec.batch import Batch, ListedTask
+from runyard.spec.codec import decode_as
+from runyard.spec.names import safe_name
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import CANCELLED, COMPLETED
+from runyard.spec.task import Options
+from runyard.store.recorded import Recorded, encode_options
+from runyard.yard import Yard
+
+OWNER = "runyard.Executor"
+"""Marks a recorded batch as an executor's own."""
+
+
+class RemoteTrace(Exception):
+    """Where an error came from: the trace of the worker that it was raised in."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace)
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.trace}"""'
+
+
+class News(NamedTuple):
+    """An outcome on its way to its future."""
+
+    row: OutcomeRow
+    raised: bytes | None = None
+    future: Future[Any] | None = None  # None: that of the task
+
+
+class Desk:
+    """One engine that stays, and the futures of what it was handed."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        name: str | None,
+        yard: Yard | str | Path | None,
+        options: Options,
+        seed: int | None,
+    ) -> None:
+        if isinstance(yard, Yard):
+            self._yard, self._owns_yard = yard, False
+        elif name is None and yard is None:
+            self._yard, self._owns_yard = scratch_yard(), False
+        else:
+            self._yard, self._owns_yard = Yard(yard), True
+        self._named = name is not None
+        self._lock = threading.Lock()
+        self._futures: dict[int, Future[Any]] = {}
+        self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._recorded = self._enroll(name or _number(), options, seed)
+        self._known = self._read_names()
+        self._intake = Intake(
+            self._recorded.row.total, only=True, keep_values=self._named,
+            may_start=self._may_start, ended=lambda row, raised: self._news.put(News(row, raised)),
+        )  # fmt: skip
+        self._engine = Engine(
+            self._yard.store, self._recorded, backend, self._yard.folder, self._yard.bus.publish,
+            intake=self._intake,
+        )  # fmt: skip
+        self._backend = backend
+        self._threads = [
+            threading.Thread(target=self._run, name="runyard-engine", daemon=True),
+            threading.Thread(target=self._deliver, name="runyard-futures", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        atexit.register(self.close)
+
+    def hand_in(self, task: ListedTask, call: Callable[[], bytes]) -> Future[Any]:
+        """A future for the task: done already where its outcome is on record."""
+        self._check_open()
+        number = self._known.get(task.name or "")
+        row = None if number is None else self._outcome(number)
+        is_done = row is not None and row.status == COMPLETED
+        packed = b"" if is_done else call()
+        future: Future[Any] = Future()
+        with self._lock:  # the outcome waits until its future is known
+            self._check_open()
+            if row is not None and is_done:  # delivered like others: callbacks may call again
+                future.set_running_or_notify_cancel()
+                self._news.put(News(row, None, future))
+                return future
+            if number is None:
+                number = self._intake.add(task, packed)
+            else:
+                self._intake.add_again(number, task, packed, ended=row is not None)
+            self._futures[number] = future
+        return future
+
+    def _check_open(self) -> None:
+        if self._intake.closed or self._error is not None:
+            raise ExecutorClosed("the executor is closed") from self._error
+
+    def _outcome(self, number: int) -> OutcomeRow | None:
+        with self._yard.store.snapshot() as view:
+            return view.outcome(self._recorded.id, number)
+
+    def close(self, *, wait: bool = True, cancel: bool = False, abort: bool = False) -> None:
+        """Let the engine end: after everything it has, after what it runs, or at once."""
+        if cancel or abort:
+            with self._lock:
+                waiting = list(self._futures.values())
+            for future in waiting:
+                future.cancel()
+        with self._lock:
+            self._intake.close(abort=abort)
+        if wait:
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join()
+
+    def _enroll(self, name: str, options: Options, seed: int | None) -> Recorded:
+        batch = Batch(None, None, (), safe_name(name, "executor name"), seed, "pickle", options)
+        store = self._yard.store
+        with store.transaction() as tx:
+            found = tx.batch(name)
+            if found is None:
+                row = enroll(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
+                return Recorded(row)
+            recorded = Recorded(found)
+            if OWNER not in recorded.code:
+                raise SpecChanged(
+                    f"another batch is recorded as {name!r}, which is no executor's",
+                    hint="choose another name",
+                )
+            if seed is not None and seed != recorded.seed:
+                raise SpecChanged(
+                    f"{name!r} is recorded with the seed {recorded.seed}, now {seed}",
+                    hint="choose another name, or leave the seed out",
+                )
+            if any(e.batch == found.id and store.alive(e.id) for e in tx.engines()):
+                raise UsageError(
+                    f"another executor is at work as {name!r}",
+                    hint="close it first, or choose another name",
+                )
+            return Recorded(tx.update_batch(found.id, options=encode_options(options)))
+
+    def _read_names(self) -> dict[str, int]:
+        if not self._recorded.row.total:
+            return {}
+        with self._yard.store.snapshot() as view:
+            return {row.name: row.task for row in view.tasks(self._recorded.id) if row.name}
+
+    def _may_start(self, task: int) -> bool:
+        with self._lock:
+            future = self._futures.get(task)
+            if future is None or future.running() or future.set_running_or_notify_cancel():
+                return True
+            del self._futures[task]
+            return False
+
+    def _run(self) -> None:
+        error: BaseException
+        try:
+            end = self._engine.run()
+            error = ExecutorClosed(f"the executor's engine has ended: {end.value}")
+        except BaseException as failure:
+            error = failure
+        self._backend.close()
+        with self._lock:
+            self._error = error
+            self._news.put(None)
+        atexit.unregister(self.close)
+        if not self._named:
+            with contextlib.suppress(RunyardError):
+                self._yard.clear(self._recorded.name)
+        if self._owns_yard:
+            self._yard.close()
+
+    def _deliver(self) -> None:
+        while (news := self._news.get()) is not None:
+            future = news.future
+            if future is None:
+                with self._lock:
+                    future = self._futures.pop(news.row.task, None)
+            if future is not None:
+                with contextlib.suppress(InvalidStateError):  # cancelled this very moment
+                    _settle(future, news)
+        with self._lock:
+            left, self._futures = list(self._futures.values()), {}
+        for future in left:  # the engine ended without them
+            if future.cancelled():
+                future.set_running_or_notify_cancel()
+            else:
+                future.set_exception(self._error)
+
+
+def _settle(future: Future[Any], news: News) -> None:
+    """Give a future what became of its task."""
+    row = news.row
+    if row.status == CANCELLED:
+        if future.cancel():
+            future.set_running_or_notify_cancel()
+        else:
+            future.set_exception(CancelledError())
+        return
+    if row.status != COMPLETED:
+        future.set_exception(_error(row, news.raised))
+        return
+    try:
+        value = decode_as("pickle", row.value or b"")
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+def _error(row: OutcomeRow, raised: bytes | None) -> BaseException:
+    """The error that a task raised, or the one that says what became of it."""
+    info = ErrorInfo.decode(row.error or b"")
+    error = load_error(raised) if raised is not None else None
+    if error is None:
+        kind = getattr(errors, info.kind, None)
+        known = isinstance(kind, type) and issubclass(kind, TaskError)
+        error = kind(info.message) if known else TaskError(f"{info.kind}: {info.message}")  # type: ignore[misc]
+    if info.trace:
+        error.__cause__ = RemoteTrace(info.trace)
+    return error
+
+
+_numbers = iter(range(1, 1 << 62))
+
+
+def _number() -> str:
+    return f"executor-{os.getpid()}-{next(_numbers)}"
+
+
+def scratch_yard() -> Yard:
+    """A yard for executors without a name: in the temporary folder, gone with this process."""
+    return _scratch(os.getpid())
+
+
+@cache
+def _scratch(pid: int) -> Yard:
+    yard = Yard(tempfile.mkdtemp(prefix="runyard-"))
+
+    def remove() -> None:
+        if os.getpid() == pid:  # a forked child leaves its parent's yard alone
+            yard.close()
+            shutil.rmtree(Path(yard.location), ignore_errors=True)
+
+    atexit.register(remove)
+    return yard

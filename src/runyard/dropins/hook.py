@@ -1,0 +1,66 @@
+"""Makes `joblib.parallel_config("runyard")` work, whichever of the two is imported first.
+
+`import runyard` does not import joblib: it registers the backend where joblib is loaded already,
+and otherwise waits on `sys.meta_path` until somebody imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+NAME = "runyard"
+_PLACE = "joblib.parallel"  # where joblib keeps its register of backends
+
+
+def register_joblib() -> None:
+    """Tell joblib of the backend `runyard`; `import runyard` has done so where it could."""
+    import joblib
+
+    joblib.register_parallel_backend(NAME, _backend)
+
+
+def watch_joblib() -> None:
+    """Register now if joblib is loaded, else as soon as it is."""
+    loaded = sys.modules.get(_PLACE)
+    if loaded is not None:
+        _register(loaded)
+    elif not any(isinstance(finder, _Watch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Watch())
+
+
+def _backend(**options: Any) -> Any:
+    from runyard.dropins.joblib import RunyardBackend
+
+    return RunyardBackend(**options)
+
+
+def _register(module: ModuleType) -> None:
+    register = getattr(module, "register_parallel_backend", None)
+    if register is not None:
+        register(NAME, _backend)
+
+
+class _Watch:
+    """Finds nothing by itself; lets the others find joblib, and registers once it is loaded."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
+        if name != _PLACE:
+            return None
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
+        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path))
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_register(module: ModuleType) -> None:
+                load(module)
+                _register(module)
+
+            with contextlib.suppress(AttributeError):  # a loader that can't be watched
+                spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,291 @@
+"""A batch's outcomes as columns of numbers: read once from the record, then used as arrays.
+
+    record ── rows, each checked ──▶ build ── one file a column ──▶ arrays mapped from disk
+
+A finished batch keeps its columns in its folder, so that ten million outcomes are decoded once.
+Any numeric field of what a task returned is a metric, by its dotted path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runyard.errors import NotFound, StoreDamaged, UsageError
+from runyard.spec.codec import decode, decode_as
+from runyard.spec.fields import leaves
+from runyard.spec.outcome import OutcomeRow, sound
+from runyard.spec.status import COMPLETED
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+
+FORMAT = 2
+CHUNK = 65_536
+MOST_METRICS = 500
+FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
+"""What every outcome has; a task without one has status 0."""
+
+Array = NDArray[Any]
+
+
+class Columns:
+    """The columns of one batch, in task order; a task without a value is NaN."""
+
+    def __init__(self, folder: Path, index: dict[str, Any]) -> None:
+        self._folder = folder
+        self._sums: dict[str, int] = index["sums"]
+        self._mapped: dict[str, Array] = {}
+        self.total: int = index["total"]
+        self.names: tuple[str, ...] = tuple(index["metrics"])
+
+    def fixed(self, name: str) -> Array:
+        """One of `FIXED`."""
+        return self._map(f"_{name}", FIXED[name])
+
+    def metric(self, name: str) -> NDArray[np.float64]:
+        """A metric by its path."""
+        if name not in self.names:
+            known = ", ".join(self.names[:20]) or "none: the tasks return no number"
+            raise NotFound(f"there is no metric {name!r}", hint=f"the metrics are: {known}")
+        return self._map(str(self.names.index(name)), "f8")
+
+    def chosen(self, names: Iterable[str] | None) -> list[str]:
+        """The metrics asked for; all of them where none is."""
+        wanted = list(dict.fromkeys(names or ())) or list(self.names)
+        for name in wanted:
+            self.metric(name)
+        return wanted
+
+    def is_whole(self) -> bool:
+        """Whether every file is there in its size; what it holds is checked when it is used."""
+        kinds = {f"_{name}": kind for name, kind in FIXED.items()}
+        kinds |= {str(number): "f8" for number in range(len(self.names))}
+        return all(
+            (self._folder / name).stat().st_size == self.total * np.dtype(kind).itemsize
+            for name, kind in kinds.items()
+        )
+
+    def _map(self, name: str, kind: str) -> Array:
+        if not self.total:
+            return np.empty(0, kind)
+        if name not in self._mapped:
+            self._mapped[name] = self._checked(self._folder / name, kind, self._sums[name])
+        return self._mapped[name]
+
+    def _checked(self, path: Path, kind: str, checksum: int) -> Array:
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or of another size
+            mapped = np.memmap(path, kind, "r").view(np.ndarray)
+            if len(mapped) == self.total and zlib.crc32(mapped.data) == checksum:
+                return mapped
+        raise StoreDamaged(
+            f"{path} is not what was written",
+            hint="the batch has run again, and its results are to be asked for again; or the file "
+            "is damaged: remove its folder, it is made again",
+        )
+
+
+def read_columns(result: Result) -> Columns:
+    """The columns of a batch as it stands now; of a finished one from its folder, if they are."""
+    recorded = result.recorded
+    row = recorded.row
+    key = [FORMAT, row.id, row.created, row.total, row.completed, row.failed, row.seconds]
+    keep = result.folder is not None and not row.pending
+    home = None if result.folder is None else result.folder / "columns"
+    if keep and home is not None:
+        found = _load(home, key)
+        if found is not None:
+            return found
+    scratch = _scratch(home.parent if keep and home is not None else None)
+    try:
+        index = _build(result, scratch)
+        (scratch / "index.json").write_text(json.dumps({**index, "key": key}))
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    if keep and home is not None:
+        shutil.rmtree(home, ignore_errors=True)
+        with contextlib.suppress(OSError):  # somebody else was faster, or it can't be kept
+            scratch.rename(home)
+            return Columns(home, index)
+    columns = Columns(scratch, index)
+    weakref.finalize(columns, shutil.rmtree, scratch, ignore_errors=True)
+    return columns
+
+
+def _scratch(parent: Path | None) -> Path:
+    """A folder to build in: beside its final place, unless nothing can be written there."""
+    if parent is not None:
+        with contextlib.suppress(OSError):
+            parent.mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=".columns-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix="runyard-columns-"))
+
+
+def _load(home: Path, key: list[Any]) -> Columns | None:
+    try:
+        index = json.loads((home / "index.json").read_text())
+        if index["key"] != key:
+            return None
+        found = Columns(home, index)
+        return found if found.is_whole() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _build(result: Result, folder: Path) -> dict[str, Any]:
+    """Read every outcome once and write each column."""
+    with contextlib.ExitStack() as files:
+        writer = _Writer(folder, files)
+        total = result.recorded.row.total
+        codec = result.codec_of_values()
+        task = 0
+        for rows in batched(result.rows(), CHUNK):
+            first, last = rows[0].task, rows[-1].task
+            writer.skip(first - task)
+            if last - first + 1 == len(rows):
+                writer.write(rows, codec)
+            else:
+                _write_gaps(writer, rows, codec)
+            task = last + 1
+        writer.skip(total - task)
+        return {"total": max(total, task), "metrics": list(writer.names), "sums": writer.sums()}
+
+
+def _write_gaps(writer: _Writer, rows: list[OutcomeRow], codec: str) -> None:
+    start = 0
+    for at in range(1, len(rows) + 1):
+        if at == len(rows) or rows[at].task != rows[at - 1].task + 1:
+            writer.write(rows[start:at], codec)
+            if at < len(rows):
+                writer.skip(rows[at].task - rows[at - 1].task - 1)
+            start = at
+
+
+class _Column:
+    """An open file, and the checksum of what it holds."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.checksum = 0
+
+    def add(self, values: Array) -> None:
+        values.tofile(self._file)
+        self.checksum = zlib.crc32(values.data, self.checksum)
+
+
+class _Writer:
+    """One open file a column; a metric that turns up late begins with NaN."""
+
+    def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
+        self._folder = folder
+        self._files = files
+        self._fixed = {name: self._open(f"_{name}") for name in FIXED}
+        self._metrics: dict[str, _Column] = {}
+        self._written = 0
+
+    @property
+    def names(self) -> Iterable[str]:
+        return self._metrics
+
+    def sums(self) -> dict[str, int]:
+        """The checksum of each file."""
+        fixed = {f"_{name}": column.checksum for name, column in self._fixed.items()}
+        metrics = enumerate(self._metrics.values())
+        return fixed | {str(number): column.checksum for number, column in metrics}
+
+    def skip(self, count: int) -> None:
+        """So many tasks have no outcome."""
+        while count > 0:
+            step = min(count, CHUNK)
+            for name, kind in FIXED.items():
+                self._fixed[name].add(np.zeros(step, kind))
+            for column in self._metrics.values():
+                column.add(np.full(step, np.nan))
+            self._written += step
+            count -= step
+
+    def write(self, rows: list[OutcomeRow], codec: str) -> None:
+        """Rows of neighbouring tasks."""
+        for name, kind in FIXED.items():
+            at = OutcomeRow._fields.index(name)
+            self._fixed[name].add(np.array([row[at] for row in rows], kind))
+        read = decode if codec == "msgpack" else partial(decode_as, codec)
+        with sound(f"the values of tasks {rows[0].task} to {rows[-1].task}"):
+            values = [
+                read(row[3]) if row[1] == COMPLETED and row[3] is not None else None for row in rows
+            ]
+        columns = _numbers(values)
+        for name in columns:
+            if name not in self._metrics:
+                self._metrics[name] = self._begin(len(self._metrics))
+        missing = np.full(len(rows), np.nan)
+        for name, column in self._metrics.items():
+            column.add(columns.get(name, missing))
+        self._written += len(rows)
+
+    def _begin(self, number: int) -> _Column:
+        if number >= MOST_METRICS:
+            raise UsageError(
+                f"the tasks return more than {MOST_METRICS} different numbers",
+                hint="return a list where the number of fields is not fixed",
+            )
+        column = self._open(str(number))
+        for start in range(0, self._written, CHUNK):
+            column.add(np.full(min(CHUNK, self._written - start), np.nan))
+        return column
+
+    def _open(self, name: str) -> _Column:
+        file = (self._folder / name).open("wb", buffering=0)
+        return _Column(self._files.enter_context(file))
+
+
+def _numbers(values: list[Any]) -> dict[str, NDArray[np.float64]]:
+    """The numeric fields of many values, by path."""
+    first = next((v for v in values if v is not None), None)
+    if type(first) is dict and all(type(v) is dict and v.keys() == first.keys() for v in values):
+        fast: dict[str, NDArray[np.float64]] = {}
+        if all(type(k) is str and type(x) in (int, float, bool) for k, x in first.items()):
+            with contextlib.suppress(ValueError, TypeError, OverflowError):
+                for key in first:
+                    column = [v[key] for v in values]
+                    if not {type(x) for x in column} <= {int, float, bool}:
+                        raise TypeError
+                    fast[key] = np.array(column, float)
+                return fast
+    elif {type(v) for v in values} <= {int, float, bool}:
+        with contextlib.suppress(OverflowError):
+            return {"value": np.array(values, float)}
+    found: dict[str, NDArray[np.float64]] = {}
+    for at, value in enumerate(values):
+        for path, number in leaves(value):
+            if path not in found:
+                found[path] = np.full(len(values), np.nan)
+            found[path][at] = number
+    return found
+
+
+def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:
+    """Lists of so many rows."""
+    source = iter(rows)
+    while page := list(islice(source, size)):
+        yield page
+
+
+def forget_columns(folder: Path) -> None:
+    """What a batch's columns were made of has changed."""
+    with contextlib.suppress(OSError):
+        (folder / "columns" / "index.json").unlink()
+    shutil.rmtree(folder / "columns", ignore_errors=True)

@@ -1,0 +1,197 @@
+"""Small pieces of HTML that escape what they are given; what sections are put together from.
+
+Text is data until it is wrapped in `Html`, so that no name or value can become markup by accident.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# Control characters, lone surrogates, and what turns the direction of text around.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+class Html(str):
+    """Text that is markup already, and goes into a page as it is."""
+
+    __slots__ = ()
+
+
+def safe(value: object) -> Html:
+    """A value as markup: escaped, unless it is `Html`; what no page may hold is shown as `�`."""
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(_UNSEEN.sub("�", str(value)), quote=True))
+
+
+def join(parts: Iterable[object], between: object = "") -> Html:
+    """Pieces one after the other."""
+    return Html(safe(between).join(safe(part) for part in parts))
+
+
+def element(tag: str, *inner: object, **attributes: object) -> Html:
+    """An element; `class_` and the like lose their last underscore, others become dashes."""
+    named = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{safe(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{tag}{named}>{join(inner)}</{tag}>")
+
+
+def paragraph(*inner: object, class_: str | None = None) -> Html:
+    """A paragraph."""
+    return element("p", *inner, class_=class_)
+
+
+def command(text: str) -> Html:
+    """A command to copy."""
+    return element("code", text, class_="command")
+
+
+def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Html:
+    """Names and what they stand for; those without a value are left out."""
+    items = pairs.items() if isinstance(pairs, Mapping) else pairs
+    shown = [
+        element("div", element("dt", name), element("dd", value))
+        for name, value in items
+        if value not in (None, "")
+    ]
+    return element("dl", *shown, class_="facts")
+
+
+def tiles(pairs: Iterable[tuple[str, object, str]]) -> Html:
+    """Key figures: what it is, the figure, and a class of its own (`""`, or `bad`)."""
+    return element(
+        "dl",
+        *(
+            element("div", element("dt", name), element("dd", value), class_=kind or None)
+            for name, value, kind in pairs
+        ),
+        class_="tiles",
+    )
+
+
+def table(
+    heads: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    *,
+    numbers: Sequence[int] = (),
+    caption: str = "",
+    sortable: bool = False,
+) -> Html:
+    """Rows under their heads; the columns in `numbers` are aligned right."""
+
+    def cell(tag: str, at: int, value: object, **more: object) -> Html:
+        return element(tag, value, class_="number" if at in numbers else None, **more)
+
+    head = element("tr", *(cell("th", at, text, scope="col") for at, text in enumerate(heads)))
+    body = [
+        element(
+            "tr",
+            *(
+                cell("td" if at else "th", at, value, **({} if at else {"scope": "row"}))
+                for at, value in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    return element(
+        "div",
+        element(
+            "table",
+            element("caption", caption) if caption else "",
+            element("thead", head),
+            element("tbody", *body),
+            class_="sortable" if sortable else None,
+        ),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=caption or " ".join(map(str, heads)),
+    )
+
+
+def details(summary: object, *inner: object) -> Html:
+    """Something that opens when it is asked for, and is open on paper."""
+    return element("details", element("summary", summary), *inner)
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 task`, `2,000 tasks`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it, to three figures."""
+    for limit, size, unit in ((1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (120.0, 1.0, "s")):
+        if seconds < limit:
+            return f"{_figures(seconds / size)} {unit}"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+def _figures(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def moment(at: float | None) -> str:
+    """A wall time, with its zone."""
+    if at is None:
+        return ""
+    when = datetime.datetime.fromtimestamp(at).astimezone()
+    return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname()}"
+
+
+def size(number: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+def decimals(spread: float) -> int:
+    """How many decimals show two figures of a spread."""
+    if not math.isfinite(spread) or spread <= 0:
+        return 0
+    return max(0, min(9, 1 - math.floor(math.log10(spread))))
+
+
+def number(value: float | None, places: int | None = None) -> str:
+    """A number for a column; very large and very small ones as powers of ten."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if places is None:
+        places = 0 if value == int(value) else decimals(abs(value) / 100)
+    if value and not 1e-6 <= abs(value) < 1e12:
+        return f"{value:.3g}".replace("-", "−")
+    text = f"{value:,.{places}f}"
+    if float(text.replace(",", "")) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def shown(value: Any, limit: int = 80) -> str:
+    """A parameter's value on one line."""
+    from runyard.reports.export import text_of
+
+    return cut(text_of(value), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """The beginning of a text, where it is too long."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

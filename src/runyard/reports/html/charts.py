@@ -1,0 +1,288 @@
+"""Charts as HTML rows with inline SVG: labels are text of the page, only marks are drawn.
+
+    label   │ marks over a shared scale        │ figures
+    label   │ marks                            │ figures
+            └─ ticks ──────────────────────────┘
+
+Positions are shares of the width, so that a chart fits a phone and a screen without scripts and
+its letters keep their size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from runyard.reports.html.blocks import Html, count, duration, element, join, number, safe
+
+MOST_TICKS = 5
+_WIDE = 1000  # units across in which paths are drawn
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places between left and right."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+    log: bool = False
+
+    @classmethod
+    def over(cls, values: Iterable[float], *, zero: bool = False, margin: float = 0.02) -> Scale:
+        """A linear scale that shows all of these, with round ticks."""
+        finite = [v for v in values if math.isfinite(v)] + ([0.0] if zero else [])
+        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+        if low == high:
+            pad = abs(low) * 0.1 or 0.5
+            low, high = low - pad, high + pad
+        pad = (high - low) * margin
+        low -= 0.0 if zero and low == 0 else pad
+        high += 0.0 if zero and high == 0 else pad
+        step = round_step(high - low)
+        first, last = math.ceil(low / step), math.floor(high / step)
+        places = max(0, -math.floor(math.log10(step) + 1e-9) + (step_head(step) == 2.5))
+        ticks = tuple(k * step for k in range(first, last + 1))
+        return cls(low, high, ticks, tuple(number(t, min(places, 9)) for t in ticks))
+
+    @classmethod
+    def of_seconds(cls, low: float, high: float) -> Scale:
+        """A logarithmic scale for time spans, with a tick at powers of ten."""
+        low = max(low, 1e-7)
+        first = math.floor(math.log10(low))
+        last = max(math.ceil(math.log10(max(high, low))), first + 1)
+        stride = math.ceil((last - first) / MOST_TICKS)
+        ticks = tuple(10.0**k for k in range(first, last + 1, stride))
+        labels = tuple(_short_duration(t) for t in ticks)
+        return cls(10.0**first, 10.0**last, ticks, labels, log=True)
+
+    def share(self, value: float) -> float:
+        """Where a value stands: 0 left, 1 right; outside it stops at the edge."""
+        if self.log:
+            value, low, high = (math.log10(max(v, 1e-12)) for v in (value, self.low, self.high))
+        else:
+            low, high = self.low, self.high
+        return min(1.0, max(0.0, (value - low) / (high - low)))
+
+    def at(self, value: float) -> str:
+        """The same for an attribute."""
+        return f"{100 * self.share(value):.2f}%"
+
+
+def round_step(span: float) -> float:
+    """The least of 1, 2, 2.5 and 5 times a power of ten that gives few ticks."""
+    power = 10.0 ** math.floor(math.log10(span / MOST_TICKS))
+    return next(m * power for m in (1, 2, 2.5, 5, 10, 20) if span / (m * power) <= MOST_TICKS)
+
+
+def step_head(step: float) -> float:
+    """The leading figures of a step."""
+    return round(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 3)
+
+
+def _short_duration(seconds: float) -> str:
+    if seconds >= 3600:
+        return f"{number(seconds / 3600)} h"
+    if seconds >= 1:
+        return f"{number(seconds)} s"
+    value, unit = duration(seconds).split(" ")
+    return f"{float(value):g} {unit}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a chart."""
+
+    label: object
+    marks: Html
+    note: object = ""
+    height: int = 30
+    spoken: str = ""  # what the marks show, for those who don't see them
+
+
+def chart(
+    title: object,
+    rows: Sequence[Row],
+    scale: Scale,
+    *,
+    axis: str = "",
+    key: object = "",
+    zero: bool = False,
+) -> Html:
+    """Rows over one scale, with the ticks below; `key` explains the marks in words."""
+    grid = join(_line(scale.at(tick), "grid") for tick in scale.ticks)
+    if zero:
+        grid = join((grid, _line(scale.at(0.0), "zero")))
+    body = [
+        element(
+            "div",
+            element("div", row.label, class_="label"),
+            _svg(join((grid, row.marks)), row.height, row.spoken or f"{row.label}: {row.note}"),
+            element("div", row.note, class_="note"),
+            class_="row",
+        )
+        for row in rows
+    ]
+    return element(
+        "figure",
+        element("figcaption", title),
+        *body,
+        _ticks(scale, axis),
+        element("p", key, class_="key") if key else "",
+        class_="chart",
+    )
+
+
+def _ticks(scale: Scale, axis: str) -> Html:
+    marks = [
+        element("text", label, x=scale.at(tick), y=13, text_anchor="middle")
+        for tick, label in zip(scale.ticks, scale.labels, strict=True)
+    ]
+    ends = element("div", element("svg", *marks, height=18, aria_hidden="true"), class_="ticks")
+    return element("div", ends, element("div", axis, class_="axis"), class_="row scale")
+
+
+def _svg(marks: Html, height: int, spoken: str) -> Html:
+    return element("svg", marks, height=height, role="img", aria_label=spoken)
+
+
+def _line(x: str, kind: str) -> Html:
+    return Html(f'<line class="{kind}" x1="{x}" x2="{x}" y1="0" y2="100%"/>')
+
+
+# Marks
+
+
+def outline(
+    scale: Scale, low: float, high: float, shares: Sequence[float], height: float, top: float = 0.0
+) -> Html:
+    """Bars of equal width from one value to another, each a share of the height, as one shape."""
+    left, width = scale.share(low), scale.share(high) - scale.share(low)
+    step = _WIDE / max(1, len(shares))
+    steps, level = [], 0
+    for at, share in enumerate(shares):
+        now = round(100 * min(1.0, max(0.0, share)))
+        if share > 0 and not now:
+            now = 1  # few is not none
+        if now != level:
+            steps.append(f"H{_short(at * step)}V{100 - now}")
+            level = now
+    path = f"M0 100{''.join(steps)}H{_WIDE}V100Z"
+    return Html(
+        f'<svg x="{100 * left:.2f}%" y="{top:g}" width="{100 * width:.2f}%" height="{height:g}" '
+        f'viewBox="0 0 {_WIDE} 100" preserveAspectRatio="none">'
+        f'<path class="bars" d="{path}"/></svg>'
+    )
+
+
+def span(
+    scale: Scale,
+    low: float,
+    high: float,
+    y: float,
+    height: float,
+    kind: str = "bar",
+    title: str = "",
+) -> Html:
+    """A bar from one value to another."""
+    width = 100 * (scale.share(high) - scale.share(low))
+    told = element("title", title) if title else ""
+    apart = " apart" if width > 0.5 else ""  # room for a seam between neighbours
+    return Html(
+        f'<rect class="{safe(kind)}{apart}" x="{scale.at(low)}" width="{max(width, 0.15):.2f}%" '
+        f'y="{y:g}" height="{height:g}">{told}</rect>'
+    )
+
+
+def interval(scale: Scale, low: float, middle: float, high: float, y: float) -> Html:
+    """A whisker with a diamond at its middle."""
+    parts: list[str] = []
+    if math.isfinite(low) and math.isfinite(high):
+        left, right = scale.at(low), scale.at(high)
+        parts.append(f'<line class="whisker" x1="{left}" x2="{right}" y1="{y:g}" y2="{y:g}"/>')
+        parts += [
+            f'<line class="whisker" x1="{x}" x2="{x}" y1="{y - 4:g}" y2="{y + 4:g}"/>'
+            for x in (left, right)
+        ]
+    return Html("".join([*parts, mark("diamond", scale.at(middle), y)]))
+
+
+SHAPES = {
+    "diamond": "M0-5L5 0L0 5L-5 0Z",
+    "cross": "M-4-4L4 4M-4 4L4-4",
+    "triangle": "M0-4L4.5 4H-4.5Z",
+    "circle": "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0-4 0Z",
+    "square": "M-4-4H4V4H-4Z",
+}
+"""Marks told apart by shape, so that none needs a colour."""
+
+
+def mark(shape: str, x: str, y: float, title: str = "") -> Html:
+    """One of `SHAPES` at a place."""
+    told = element("title", title) if title else ""
+    return Html(
+        f'<svg class="mark" x="{safe(x)}" y="{y:g}"><path class="{shape}" d="{SHAPES[shape]}"/>'
+        f"{told}</svg>"
+    )
+
+
+def sign(shape: str) -> Html:
+    """One of `SHAPES` for a line of text, as in a key."""
+    return Html(
+        f'<svg class="sign" width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">'
+        f'<path class="{shape}" d="{SHAPES[shape]}"/></svg>'
+    )
+
+
+# Whole charts that sections and doors share
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its interval, under a label."""
+
+    label: object
+    low: float
+    middle: float
+    high: float
+    note: object = ""
+
+
+def interval_plot(
+    title: object, rows: Sequence[Estimate], *, axis: str = "", zero: bool = False, key: object = ""
+) -> Html:
+    """Figures with their intervals, one under the other."""
+    scale = Scale.over((v for r in rows for v in (r.low, r.middle, r.high)), zero=zero, margin=0.05)
+    lines = [Row(r.label, interval(scale, r.low, r.middle, r.high, 15), r.note) for r in rows]
+    return chart(title, lines, scale, axis=axis, zero=zero, key=key)
+
+
+def bar_chart(
+    title: object, bars: Sequence[tuple[object, float, object]], *, axis: str = ""
+) -> Html:
+    """Labels with a bar from zero and a note each."""
+    scale = Scale.over((value for _, value, _ in bars), zero=True)
+    rows = [
+        Row(label, span(scale, min(0.0, value), max(0.0, value), 8, 14), note)
+        for label, value, note in bars
+    ]
+    return chart(title, rows, scale, axis=axis, zero=True)
+
+
+def histogram(
+    title: object, edges: Sequence[float], counts: Sequence[float], *, axis: str = ""
+) -> Html:
+    """How values spread, over bins of equal width."""
+    scale = Scale.over((edges[0], edges[-1]), margin=0.0)
+    most = max(counts, default=0) or 1
+    marks = outline(scale, edges[0], edges[-1], [c / most for c in counts], 70, 5)
+    total = int(sum(counts))
+    spoken = f"{title}: {count(total, 'value')} from {number(edges[0])} to {number(edges[-1])}"
+    row = Row("", marks, f"n = {total:,}", height=80, spoken=spoken)
+    return chart(title, [row], scale, axis=axis)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,183 @@
+"""What a report is made from, gathered once, and how others add a section of their own.
+
+from runyard.reports.html import Section, register, table
+
+def hands(context):
+    return Section("Hands", table(["hand", "wins"], rows), order=45)
+
+register(lambda recorded: recorded.target.ref.startswith("casino"), hands)
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runyard.errors import UsageError
+from runyard.reports.coordinates import REPLICATE, coordinate
+from runyard.reports.html.blocks import Html
+from runyard.reports.html.story import Story, read_story
+from runyard.store.recorded import Recorded
+
+if TYPE_CHECKING:
+    from runyard.reports.metrics import Group
+    from runyard.reports.result import Result, Stats
+
+DEFAULT_YARD = ".runyard"
+MOST_METRICS = 8
+MOST_GROUPS = 12
+MOST_CELLS = 24
+MOST_ASKED = 100
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report; lower `order` comes first, and the report's own are told in `ORDER`."""
+
+    title: str
+    html: Html
+    order: int = 50
+
+
+class ReportContext:
+    """A batch, ready to be reported on; figures are read when a section first asks for them."""
+
+    def __init__(
+        self,
+        result: Result,
+        folder: Path,
+        *,
+        metrics: Sequence[str] = (),
+        by: Sequence[str] = (),
+        yard: str | None = None,
+        level: float = 0.95,
+    ) -> None:
+        self.result = result
+        self.folder = folder  # of the batch
+        self.level = level
+        self._metrics = tuple(metrics)
+        self._by = tuple(by)
+        self._yard = yard if yard not in (None, DEFAULT_YARD) else None
+        for name in self._by:
+            coordinate(result.coordinates, name)
+        result.columns.chosen(self._metrics)
+
+    @cached_property
+    def recorded(self) -> Recorded:
+        """The batch as it stands on record."""
+        return self.result.recorded
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Counts, rate, time."""
+        return self.result.stats
+
+    @cached_property
+    def story(self) -> Story:
+        """Runs, retries, lost workers and alerts."""
+        return read_story(self.folder / "events.jsonl")
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Which metrics are shown: those asked for, otherwise the first few."""
+        return self.result.columns.chosen(self._metrics)[: None if self._metrics else MOST_METRICS]
+
+    @property
+    def other_metrics(self) -> int:
+        """How many metrics are not shown."""
+        return len(self.result.columns.names) - len(self.metrics)
+
+    @cached_property
+    def axes(self) -> list[str]:
+        """What groups may be told apart by: asked for, or of 2 to 12 values."""
+        if self._by:
+            return list(self._by)
+        known = self.result.coordinates
+        found = [
+            n for n, c in known.items() if n != REPLICATE and 2 <= len(c.values) <= MOST_GROUPS
+        ]
+        # A variant's own parameters say the same again.
+        roles = [name for name in ("variant", "case") if name in found]
+        plan = self.recorded.plan
+        own = {a.name for a in plan.axes} if plan is not None else set(found)
+        return roles + [name for name in found if name not in roles and name in own]
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Summaries by everything that tasks differ by, where that gives a table one can read."""
+        cells = 1
+        chosen = []
+        for name in self.axes:
+            cells *= len(self.result.coordinates[name].values)
+            if self._by:
+                _refuse_many(cells)
+                chosen.append(name)
+            # A group of one task has nothing to summarise.
+            elif cells <= MOST_CELLS and 2 * cells <= self.stats.completed:
+                chosen.append(name)
+        return self.result.summaries(self.metrics, chosen)
+
+    @cached_property
+    def whole(self) -> Group:
+        """Summaries over all tasks."""
+        return self.result.summaries(self.metrics)[0]
+
+    def by_value(self, task: int | None = None) -> bool:
+        """Whether a function travels by value, so that no command can call it again."""
+        target = self.recorded.target
+        if target is None and task is not None:
+            with self.result._store.snapshot() as view:
+                target = self.recorded.task(view, task).target
+        return target is not None and target.kind == "value"
+
+    def near(self, text: str) -> str:
+        """Text with places in the project's folder told from there."""
+        return text.replace(f"{self.recorded.row.root}/", "")
+
+    def command(self, *words: str) -> str:
+        """A command for this batch's yard, as a person types it in the project's folder."""
+        where = ["--yard", self._yard] if self._yard else []
+        return shlex.join(["runyard", *words, *where])
+
+    def repro(self, task: int) -> str:
+        """The command that runs one task again."""
+        return self.command("repro", f"{self.result.name}/{task}")
+
+
+Maker = Callable[[ReportContext], Section | None]
+
+
+def _refuse_many(groups: int) -> None:
+    if groups > MOST_ASKED:
+        raise UsageError(
+            f"--by gives {groups:,} groups, and a report shows {MOST_ASKED} at most",
+            hint="choose what has fewer values; `runyard results --by` lists any number",
+        )
+
+
+@dataclass
+class _Registry:
+    makers: list[tuple[Callable[[Recorded], bool], Maker]] = field(default_factory=list)
+
+
+_REGISTRY = _Registry()
+
+
+def register(matches: Callable[[Recorded], bool], maker: Maker) -> None:
+    """Add a section to the reports of every batch that matches; twice counts once."""
+    if (matches, maker) not in _REGISTRY.makers:
+        _REGISTRY.makers.append((matches, maker))
+
+
+def unregister(maker: Maker) -> None:
+    """The inverse of `register`."""
+    _REGISTRY.makers = [(m, each) for m, each in _REGISTRY.makers if each is not maker]
+
+
+def registered(recorded: Recorded) -> Iterable[Maker]:
+    """What was registered for a batch like this one."""
+    return [maker for matches, maker in _REGISTRY.makers if matches(recorded)]

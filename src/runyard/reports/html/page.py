@@ -1,0 +1,186 @@
+"""From sections to a file: the frame of the page, its style, and writing it whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runyard import clock
+from runyard.errors import StoreFull, UsageError
+from runyard.reports.html import account, findings
+from runyard.reports.html.blocks import (
+    Html,
+    command,
+    count,
+    cut,
+    duration,
+    element,
+    join,
+    moment,
+    paragraph,
+)
+from runyard.reports.html.context import Maker, ReportContext, Section, registered
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+
+FILE = "report.html"
+OWN: Sequence[Maker] = (*account.OWN, findings.metrics, findings.comparison)
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+# A browser that obeys this makes no request, whatever the page holds.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def write_report(
+    result: Result,
+    folder: Path,
+    path: Path | None = None,
+    *,
+    metrics: Sequence[str] = (),
+    by: Sequence[str] = (),
+    sections: Iterable[Maker] = (),
+    yard: str | None = None,
+) -> Path:
+    """Write a batch's report; where it is.
+
+    `folder` is the batch's own: its audit log is there, and the report by default. `metrics` and
+    `by` choose what is shown; `sections` come besides those that were registered for batches like
+    this one. `yard` is where the yard is, for the commands in the report.
+    """
+    context = ReportContext(result, folder, metrics=metrics, by=by, yard=yard)
+    text = page(context, sections)
+    target = path or folder / FILE
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(target)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise StoreFull(f"no room left on the disk for {target}") from error
+        raise UsageError(
+            f"{target} can't be written: {error.strerror or error}", hint="choose another --output"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # it is not there, as a rule
+            partial.unlink()
+    return target
+
+
+def page(context: ReportContext, sections: Iterable[Maker] = ()) -> str:
+    """The whole report as text."""
+    makers = [*OWN, *registered(context.recorded), *sections]
+    made = [section for maker in makers if (section := maker(context)) is not None]
+    ordered = sorted(made, key=lambda section: section.order)
+    here = files("runyard.reports.html")
+    style = Html(here.joinpath("report.css").read_text(encoding="utf-8"))
+    script = Html(here.joinpath("report.js").read_text(encoding="utf-8"))
+    head = element(
+        "head",
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        Html('<link rel="icon" href="data:,">'),
+        element("title", f"{context.result.name} · Runyard report"),
+        element("style", style),
+    )
+    body = element(
+        "body",
+        element("header", *_head(context), _contents(ordered)),
+        element("main", *(_section(at, each) for at, each in enumerate(ordered))),
+        element("footer", *_foot()),
+        element("script", script),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _head(context: ReportContext) -> list[Html]:
+    stats, row = context.stats, context.recorded.row
+    state = f"{stats.completed:,} of {count(stats.total, 'task')} completed"
+    if stats.failed:
+        state += f", {stats.failed:,} failed"
+    if stats.cancelled:
+        state += f", {stats.cancelled:,} cancelled"
+    when = f"Started {moment(row.started)}" if row.started else "Not started yet"
+    parts = [
+        element("p", "Runyard report", class_="kind"),
+        element("h1", context.result.name),
+        paragraph(_what(context), class_="what"),
+        element("p", state, class_="state"),
+        paragraph(f"{when}; {duration(stats.seconds)} of running in all.", class_="aside"),
+    ]
+    return [*parts, *_unfinished(context)]
+
+
+def _what(context: ReportContext) -> str:
+    """What was run, in a line."""
+    recorded = context.recorded
+    target, plan = recorded.target, recorded.plan
+    parts = ["a list of tasks" if target is None else cut(context.near(target.ref), 120)]
+    if plan is not None:
+        sides = [f"{len(axis.values):,} {_plural(axis.name)}" for axis in plan.axes]
+        sides += [count(plan.replicates, "replicate")] if plan.replicates > 1 else []
+        parts.append(" × ".join(sides))
+    parts.append(f"root seed {recorded.seed}")
+    return " · ".join(part for part in parts if part)
+
+
+def _plural(name: str) -> str:
+    return f"{name}s" if name in ("variant", "case") else f"values of {name}"
+
+
+def _unfinished(context: ReportContext) -> list[Html]:
+    row, runs = context.recorded.row, context.story.runs
+    if not row.pending:
+        return []
+    why = ""
+    if context.stats.workers:
+        why = "it is running now"
+    elif runs and runs[-1].reason:
+        why = f"its last run ended early: {runs[-1].reason}"
+    elif runs:
+        why = "its last run died without a word"
+    again: list[object] = [" To go on: ", command(context.command("resume", context.result.name))]
+    if context.by_value():
+        again = [" To go on, run its script again."]
+    told = f" {count(row.pending, 'task')} of {row.total:,} {_have(row.pending)} no outcome yet"
+    return [
+        element(
+            "p",
+            element("strong", "Not finished."),
+            f"{told}{'; ' if why else ''}{why}.",
+            " Figures below cover what is recorded.",
+            *([] if context.stats.workers else again),
+            class_="warning",
+            role="status",
+        )
+    ]
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _contents(sections: Sequence[Section]) -> Html:
+    links = [
+        element("li", element("a", section.title, href=f"#section-{at}"))
+        for at, section in enumerate(sections)
+    ]
+    return element("nav", element("ul", *links), aria_label="Contents")
+
+
+def _section(at: int, section: Section) -> Html:
+    return element("section", element("h2", section.title), section.html, id=f"section-{at}")
+
+
+def _foot() -> list[Html]:
+    told = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
+    return [paragraph(join((told, "This file holds all that it shows and asks nobody for more.")))]

@@ -1,0 +1,131 @@
+"""From outcomes to figures: tables of columns, and summaries by whatever tasks differ by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runyard.errors import UsageError
+from runyard.reports.columns import FIXED
+from runyard.reports.coordinates import Codes, Coordinate, coordinate
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+    from runyard.stats.summary import Summary
+
+SIZE = 1 << 20
+MOST_GROUPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Some neighbouring tasks as columns; a task without an outcome has status 0."""
+
+    task: NDArray[np.int64]
+    status: NDArray[np.uint8]
+    attempt: NDArray[np.uint32]
+    started: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    worker: NDArray[np.int64]
+    labels: dict[str, list[Any]]
+    metrics: dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tasks that share some coordinates, and what came out of them, by metric."""
+
+    labels: dict[str, Any]
+    summaries: dict[str, Summary]
+
+
+def read_table(result: Result, size: int = 65_536) -> Iterator[Table]:
+    """Every task of a batch as columns, some at a time."""
+    columns, known = result.columns, result.coordinates
+    for low in range(0, columns.total, size):
+        high = min(columns.total, low + size)
+        part = slice(low, high)
+        yield Table(
+            np.arange(low, high),
+            **{name: columns.fixed(name)[part] for name in FIXED},
+            labels={name: _values(c, c.codes(low, high)) for name, c in known.items()},
+            metrics={name: columns.metric(name)[part] for name in columns.names},
+        )
+
+
+def _values(of: Coordinate, codes: Codes) -> list[Any]:
+    return [of.values[code] if code >= 0 else None for code in codes.tolist()]
+
+
+def summarise(
+    result: Result, metrics: Iterable[str] | None = None, by: Sequence[str] = ()
+) -> list[Group]:
+    """Each metric's summary, for each combination of what `by` names, in the author's order."""
+    from runyard.stats.summary import Summary
+
+    columns = result.columns
+    wanted = columns.chosen(metrics)
+    axes = [coordinate(result.coordinates, name) for name in by]
+    size = math.prod(len(axis.values) for axis in axes)
+    if size > MOST_GROUPS:
+        raise UsageError(
+            f"that gives {size:,} groups", hint=f"choose what has fewer than {MOST_GROUPS:,}"
+        )
+    found: dict[int, dict[str, Summary]] = {}
+    arrays = {name: columns.metric(name) for name in wanted}
+    for low in range(0, columns.total, SIZE):
+        high = min(columns.total, low + SIZE)
+        for code, members in _split(_combined(axes, low, high), high - low):
+            group = found.setdefault(code, {name: Summary() for name in wanted})
+            for name, array in arrays.items():
+                part = array[low:high]
+                group[name].add_array(part if members is None else part[members])
+    places = [{code: at for at, code in enumerate(axis.order)} for axis in axes]
+    groups = [(_parts(axes, code), summaries) for code, summaries in found.items()]
+    groups.sort(key=lambda group: [at[part] for at, part in zip(places, group[0], strict=True)])
+    return [Group(_labels(axes, parts), summaries) for parts, summaries in groups]
+
+
+def _combined(axes: list[Coordinate], low: int, high: int) -> Codes | None:
+    """One code for all axes together; None where there is nothing to tell apart by."""
+    if not axes:
+        return None
+    combined = np.zeros(high - low, np.int64)
+    lacking = np.zeros(high - low, bool)
+    for axis in axes:
+        codes = axis.codes(low, high)
+        lacking |= codes < 0
+        combined = combined * len(axis.values) + codes
+    combined[lacking] = -1
+    return combined
+
+
+def _split(codes: Codes | None, size: int) -> Iterator[tuple[int, Codes | None]]:
+    """Each code with the positions that have it."""
+    if codes is None:
+        yield 0, None
+        return
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    ends = np.flatnonzero(np.diff(ordered)) + 1
+    for start, end in zip([0, *ends], [*ends, size], strict=True):
+        if start < end and ordered[start] >= 0:
+            yield int(ordered[start]), order[start:end]
+
+
+def _parts(axes: list[Coordinate], code: int) -> list[int]:
+    """The code of each axis in one for all of them."""
+    found = []
+    for axis in reversed(axes):
+        code, part = divmod(code, len(axis.values))
+        found.append(part)
+    return found[::-1]
+
+
+def _labels(axes: list[Coordinate], parts: list[int]) -> dict[str, Any]:
+    return {axis.name: axis.values[part] for axis, part in zip(axes, parts, strict=True)}

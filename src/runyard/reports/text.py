@@ -1,0 +1,73 @@
+"""Tables as aligned text, and summaries of metrics as the rows of one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from runyard.reports.export import text_of
+
+if TYPE_CHECKING:
+    from runyard.reports.metrics import Group
+    from runyard.stats.summary import Summary
+
+NARROWEST = 8
+_GAP = 2
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+class Rows(NamedTuple):
+    """A table before it is drawn."""
+
+    heads: list[str]
+    cells: list[list[str]]
+    numbers: range  # columns that are aligned to the right
+
+
+def aligned(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[int] = (),
+    width: int | None = None,
+) -> list[str]:
+    """A line for the heads and one a row; the last column gives way to the width."""
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
+    if width is not None:
+        before = sum(widths[:-1]) + _GAP * (len(widths) - 1)
+        widths[-1] = min(widths[-1], max(NARROWEST, width - before))
+    return [_line(row, widths, numbers) for row in [heads, *cells]]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numbers: Collection[int]) -> str:
+    shown = []
+    for position, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        text = cell if len(cell) <= width else cell[: width - 1] + "…"
+        shown.append(text.rjust(width) if position in numbers else text.ljust(width))
+    return (" " * _GAP).join(shown).rstrip()
+
+
+def summary_rows(groups: Sequence[Group]) -> Rows:
+    """A row for each metric of each group."""
+    labels = list(groups[0].labels) if groups else []
+    cells = [
+        [*(text_of(value) for value in group.labels.values()), metric, *_figures(summary)]
+        for group in groups
+        for metric, summary in group.summaries.items()
+    ]
+    heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
+    first = len(labels) + 1
+    return Rows(heads, cells, range(first, len(heads)))
+
+
+def _figures(summary: Summary) -> list[str]:
+    from runyard.stats.summary import plus_minus, show
+
+    if not summary.count:
+        return ["–"] * 7 + ["0"]
+    moments, interval = summary.moments, summary.interval()
+    mean = show(summary.mean) if interval is None else plus_minus(summary.mean, interval.half)
+    low, middle, high = (show(summary.quantiles.quantile(q)) for q in QUANTILES)
+    sd = show(moments.sd, 3) if summary.count > 1 else "–"
+    ends = show(moments.minimum), show(moments.maximum)
+    return [mean, sd, ends[0], low, middle, high, ends[1], f"{summary.count:,}"]

@@ -1,0 +1,171 @@
+"""Whether a batch meets a condition: gates on what came out, and rules for when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runyard.errors import NotFound, UsageError
+from runyard.stats.conditions import Condition, Verdict, parse
+from runyard.stats.intervals import Interval
+from runyard.stats.stopping import ConfidenceSequence, RateSequence
+from runyard.stats.summary import Summary
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+
+FIRST_LOOK = 50
+"""Replicates before the first look, where fewer were asked for."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a condition asks for, out of summaries."""
+
+    summaries: Mapping[str, Summary]
+    means: Mapping[str, float]  # by label, for conditions such as `b >= a`
+    failed: float
+    completed: float
+    sequential: bool = False  # intervals hold however often one looks
+    intended: int = 1000
+
+    def statistic(self, name: str, metric: str, level: float | None) -> float:
+        """One figure of a metric; NaN where there is none yet."""
+        summary = self.summaries[metric]
+        moments = summary.moments
+        if not moments.count:
+            return 0.0 if name in ("count", "sum") else math.nan
+        if name in ("ci", "low", "high"):
+            interval = self._interval(summary, level or 0.95)
+            if interval is None:
+                return math.nan
+            return float({"ci": interval.half, "low": interval.low, "high": interval.high}[name])
+        if name == "quantile":
+            return float(summary.quantiles.quantile(level or 0.5))
+        if name == "median":
+            return float(summary.quantiles.median)
+        names = {"min": "minimum", "max": "maximum", "sum": "total", "rate": "mean"}
+        return float(getattr(moments, names.get(name, name)))
+
+    def group_mean(self, label: str) -> float | None:
+        """The mean of the variant of this label; None where there is none."""
+        return self.means.get(label)
+
+    def share(self, status: str) -> float:
+        """The share of the tasks with this status."""
+        return self.failed if status == "failed" else self.completed
+
+    def _interval(self, summary: Summary, level: float) -> Interval | None:
+        if not self.sequential:
+            return summary.interval(level)
+        moments = summary.moments
+        if summary.rate is not None:
+            rate = summary.rate
+            return RateSequence(self.intended).interval(rate.successes, rate.total, level)
+        return ConfidenceSequence(self.intended, FIRST_LOOK).interval(moments, level)
+
+
+def judge(result: Result, text: str, means: Mapping[str, float] | None = None) -> Verdict:
+    """Whether a batch as it stands meets a condition."""
+    condition = parse(text)
+    labels = means or {}
+    metrics = condition.metrics(labels)
+    known = result.columns.names
+    for name in condition.bare_names():
+        if name not in labels and name not in known:
+            there = ", ".join([*labels, *known][:20]) or "none: the tasks return no number"
+            raise NotFound(
+                f"{name!r} is neither a metric nor one of what is compared",
+                hint=f"there are: {there}"
+                + ("" if labels else "; with --by and --metric also the variants"),
+            )
+    groups = result.summaries(metrics) if metrics else []
+    return condition.evaluate(_figures(result, groups[0].summaries if groups else {}, labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What looking at a batch in the middle of it says."""
+
+    verdicts: list[tuple[dict[str, Any], Verdict]]  # by group
+    replicates: int  # how many there should be at the next look
+
+    @property
+    def holds(self) -> bool:
+        """Whether every group meets the condition."""
+        return bool(self.verdicts) and all(verdict.holds for _, verdict in self.verdicts)
+
+    @property
+    def text(self) -> str:
+        """The group that is furthest from it, or the first."""
+        if not self.verdicts:
+            return "no task has returned a number yet"
+        labels, verdict = next(
+            ((labels, v) for labels, v in self.verdicts if not v.holds), self.verdicts[0]
+        )
+        where = " ".join(f"{k}={v}" for k, v in labels.items())
+        return f"{where}: {verdict.text}" if where else verdict.text
+
+
+def check_rule(text: str) -> None:
+    """Refuse a rule for when to stop that can't be read, or that nothing ever meets."""
+    for goal in parse(text).goals():
+        if goal.half <= 0:
+            raise UsageError(
+                f"{text!r}: no interval is ever narrower than {goal.half:g}",
+                hint="wait for a width above zero",
+            )
+
+
+def look(result: Result, text: str) -> Look:
+    """Judge each variant and parameter by itself, with intervals that allow for looking often.
+
+    The next look comes when the interval should be narrow enough, at most three times the
+    replicates from here, at least a tenth more.
+    """
+    condition = parse(text)
+    plan = result.recorded.plan
+    replicates = plan.replicates if plan is not None else 1
+    apart = plan.apart() if plan is not None else []
+    metrics = condition.metrics()
+    if metrics and not result.columns.names and replicates < FIRST_LOOK:
+        return Look([], FIRST_LOOK)  # the few that there are have failed; more may not
+    verdicts, needed = [], 0.0
+    for group in result.summaries(metrics, apart):
+        verdicts.append(
+            (group.labels, condition.evaluate(_figures(result, group.summaries, {}, True)))
+        )
+        needed = max(needed, *_more(condition, group.summaries), 0.0)
+    wanted = math.ceil(replicates * (1 + needed)) if needed else replicates * 2
+    least = max(FIRST_LOOK, replicates + math.ceil(replicates / 10))
+    return Look(verdicts, max(least, min(wanted, replicates * 3)))
+
+
+def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]:
+    """How many times the values there are each goal will probably take in addition."""
+    found = []
+    for goal in condition.goals():
+        summary = summaries[goal.metric]
+        moments, rate = summary.moments, summary.rate
+        if not moments.count:
+            continue
+        if rate is not None:
+            more = RateSequence().expected_needed(rate.successes, rate.total, goal.half, goal.level)
+        else:
+            sequence = ConfidenceSequence(minimum=FIRST_LOOK)
+            more = sequence.expected_needed(moments, goal.half, goal.level)
+        found.append(more / moments.count)
+    return found
+
+
+def _figures(
+    result: Result,
+    summaries: Mapping[str, Summary],
+    means: Mapping[str, float],
+    sequential: bool = False,
+) -> Figures:
+    stats = result.stats
+    done = stats.done or 1
+    return Figures(summaries, means, stats.failed / done, stats.completed / done, sequential)

@@ -1,0 +1,170 @@
+"""What a comparison found, as figures, as plain data and in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runyard.errors import UsageError
+from runyard.stats.compare_power import POWER
+from runyard.stats.intervals import Interval
+from runyard.stats.summary import plus_minus
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is compared: two labels, the metric, and which direction of it is better."""
+
+    a: str = "a"
+    b: str = "b"
+    metric: str = ""
+    better: Better = "higher"
+
+    def __post_init__(self) -> None:
+        if self.better not in ("higher", "lower"):
+            raise UsageError(
+                f"{self.better!r} is no direction of a metric", hint='use "higher" or "lower"'
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two variants compared on one metric. The effect is a minus b."""
+
+    about: About
+    paired: bool
+    n: int | tuple[int, int]  # pairs, or the values of a and of b
+    mean_a: float
+    mean_b: float
+    effect: float
+    interval: Interval  # of the effect
+    p: float
+    method: str  # the test that p comes from
+    detectable: float  # the smallest true effect found with a chance of `power`
+    sd: float | None = None  # of the differences, when paired
+    correlation: float | None = None  # of a and b over the pairs; None where one is constant
+    other_p: dict[str, float] = field(default_factory=dict)  # by test, for data unlike the normal
+    p_adjusted: float | None = None  # for having made several comparisons
+    correction: str | None = None
+    power: float = POWER
+
+    @property
+    def a(self) -> str:
+        """The first label."""
+        return self.about.a
+
+    @property
+    def b(self) -> str:
+        """The second label."""
+        return self.about.b
+
+    @property
+    def metric(self) -> str:
+        """What was measured."""
+        return self.about.metric
+
+    @property
+    def better(self) -> Better:
+        """Which direction of the metric is better."""
+        return self.about.better
+
+    @property
+    def shown(self) -> bool:
+        """Whether a difference is shown: p (adjusted, if it was) and interval both say so."""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        return p < 1 - self.interval.level and not self.interval.contains(0)
+
+    @property
+    def winner(self) -> str | None:
+        """The label of the better one, when a difference is shown."""
+        if not self.shown:
+            return None
+        return self.a if (self.effect > 0) == (self.better == "higher") else self.b
+
+    def words(self, unit: str = "") -> str:
+        """The answer in plain words; `unit` follows the effect ("a hand", "ms")."""
+        unit = f" {unit}" if unit else ""
+        if self.interval.half == 0:
+            return self._constant_words(unit)
+        if not self.shown:
+            return self._open_words(unit)
+        loser = self.b if self.winner == self.a else self.a
+        low, high = sorted(abs(end) for end in (self.interval.low, self.interval.high))
+        half = self.interval.half
+        ends = f"{_round(low, half)} to {_round(high, half)}"
+        facts = [f"{100 * self.interval.level:g} % CI {ends}", self._count_words()]
+        if self.p_adjusted is not None:
+            facts.append(f"{_p_words(self.p_adjusted)} after {self.correction}")
+        size = f"{plus_minus(abs(self.effect), half)}{unit}"
+        return f"{self.winner} beats {loser} by {size} ({'; '.join(facts)})"
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            "better": self.better,
+            "paired": self.paired,
+            "n": self.n if isinstance(self.n, int) else list(self.n),
+            "mean_a": self.mean_a,
+            "mean_b": self.mean_b,
+            "effect": self.effect,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "level": self.interval.level,
+            "interval": self.interval.method,
+            "p": self.p,
+            "method": self.method,
+            "p_adjusted": self.p_adjusted,
+            "correction": self.correction,
+            "other_p": dict(self.other_p),
+            "sd": self.sd,
+            "correlation": self.correlation,
+            "detectable": self.detectable,
+            "power": self.power,
+            "winner": self.winner,
+            "words": self.words(),
+        }
+
+    def _open_words(self, unit: str) -> str:
+        half = self.interval.half
+        after = f" after {self.correction}" if self.p_adjusted is not None else ""
+        size = f"{plus_minus(self.effect, half)}{unit}"
+        found = (
+            f"with {self._count_words()} an effect of {_round(self.detectable, self.detectable)}"
+            f"{unit} would have been found (power {100 * self.power:g} %)"
+        )
+        return f"no difference shown between {self.a} and {self.b}{after}: {size}; {found}"
+
+    def _constant_words(self, unit: str) -> str:
+        """For differences that never vary: there is no ± to give."""
+        each = f"in each of {self._count_words()}" if self.paired else f"({self._count_words()})"
+        if self.effect == 0:
+            return f"{self.a} and {self.b} are equal {each}"
+        size = f"by {abs(self.effect):.6g}{unit} {each}"
+        if self.winner is None:
+            return f"{self.a} and {self.b} differ {size}; too few to call it a difference"
+        loser = self.b if self.winner == self.a else self.a
+        return f"{self.winner} beats {loser} {size}"
+
+    def _count_words(self) -> str:
+        if isinstance(self.n, int):
+            return f"{self.n:,} pair{'s' if self.n != 1 else ''}"
+        return f"{self.n[0]:,} and {self.n[1]:,} values"
+
+
+def _round(value: float, precision: float) -> str:
+    """The value with as many decimals as leave the precision two digits that count."""
+    decimals = 1 - math.floor(math.log10(float(f"{precision:.1e}"))) if precision > 0 else 6
+    if decimals > 9 or abs(value) >= 1e12:
+        return f"{value:.3g}"
+    rounded = round(value, decimals) + 0.0  # no minus before a zero
+    return f"{rounded:,.{max(decimals, 0)}f}"
+
+
+def _p_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

@@ -1,0 +1,307 @@
+"""Exact sums of doubles and of their products, at the speed of matrix multiplication.
+
+Rounding makes an ordinary sum depend on the order of its terms. Here nothing is rounded: a sum is
+an integer times a power of two, so any partition and any merge order give the same digits.
+
+    block of values ──▶ slices of 20 bits ──▶ Gram matrix ──▶ integers ──▶ ExactSum
+                        on one grid           (BLAS)           folded
+
+A slice is what `(x + s) - s` keeps of x when s is a large power of two: a small multiple of one
+unit. Products of two slices have at most 40 bits, and 2**13 of them add up to at most 2**53 units,
+so the doubles in which BLAS multiplies and adds hold every partial result exactly, in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from runyard.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 1 << 13
+_WIDTH = 20  # bits a slice
+_DEPTH = 6  # slices a value may take; a square takes twice as many
+_EXPONENTS = 960  # beyond, the slicing itself would overflow
+_SPLITTER = float((1 << 27) + 1)
+
+
+class ExactSum:
+    """A sum of doubles without rounding: `units * 2**exponent`."""
+
+    __slots__ = ("_exponent", "_units")
+
+    def __init__(self, units: int = 0, exponent: int = 0) -> None:
+        self._units = units
+        self._exponent = exponent
+
+    def add(self, value: float) -> None:
+        """Add one finite number."""
+        units, exponent = _parts(as_finite(value))
+        self.add_units(units, exponent)
+
+    def add_array(self, values: ArrayLike) -> None:
+        """Add many finite numbers."""
+        data = as_floats(values)
+        if not np.isfinite(data).all():
+            raise UsageError(
+                "NaN and infinities have no exact sum", hint="leave them out, or count them apart"
+            )
+        add_powers([self], data)
+
+    def add_units(self, units: int, exponent: int) -> None:
+        """Add `units * 2**exponent`."""
+        if exponent < self._exponent:
+            self._units <<= self._exponent - exponent
+            self._exponent = exponent
+        self._units += units << (exponent - self._exponent)
+
+    def merge(self, other: ExactSum) -> None:
+        """Add another sum to this one."""
+        self.add_units(other._units, other._exponent)
+
+    def at(self, exponent: int) -> int:
+        """The sum counted in units of `2**exponent`, which must divide it."""
+        units, own = self.canonical()
+        return units << (own - exponent) if units else 0
+
+    def canonical(self) -> tuple[int, int]:
+        """The sum as an odd integer and an exponent; (0, 0) for nothing."""
+        if not self._units:
+            return 0, 0
+        trailing = (self._units & -self._units).bit_length() - 1
+        return self._units >> trailing, self._exponent + trailing
+
+    @property
+    def value(self) -> float:
+        """The sum as the nearest double; infinite where no double reaches."""
+        return to_float(self.fraction)
+
+    @property
+    def fraction(self) -> Fraction:
+        """The sum itself."""
+        return Fraction(self._units) * Fraction(2) ** self._exponent
+
+    def to_data(self) -> list[Any]:
+        """Plain values, the same for equal sums."""
+        units, exponent = self.canonical()
+        return [format(units, "x"), exponent]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Any]) -> ExactSum:
+        """The sum that `to_data` described."""
+        return cls(int(data[0], 16), int(data[1]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExactSum) and self.canonical() == other.canonical()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ExactSum({self.value!r})"
+
+
+def to_float(number: Fraction) -> float:
+    """The nearest double; infinite where no double reaches."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def as_floats(values: ArrayLike) -> Floats:
+    """Any array of numbers as one flat array of doubles; None becomes NaN."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            return np.ascontiguousarray(array, dtype=np.float64).ravel()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"these values are not numbers: {error}") from None
+    raise UsageError(f"values of type {array.dtype} are not numbers")
+
+
+def as_number(value: Any) -> float:
+    """One number as a double; None becomes NaN, what no double reaches becomes infinite."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str):
+        raise UsageError(f"{value!r} is text, not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        raise UsageError(f"{value!r} is not a number") from None
+
+
+def as_finite(value: Any) -> float:
+    """One finite number as a double."""
+    number = as_number(value)
+    if not math.isfinite(number):
+        raise UsageError(f"{value!r} has no exact sum", hint="leave out NaN and infinities")
+    return number
+
+
+def add_powers(sums: Sequence[ExactSum], values: Floats) -> None:
+    """Add every finite value to the first sum, its square to the second, up to the fourth power."""
+    order = len(sums)
+    if len(values) == 1:
+        return _add_powers_of(sums, float(values[0]))
+    work = np.empty((1 + 3 * _DEPTH, min(len(values), _BLOCK)))
+    for block in _blocks(values):
+        rows = work[:, : len(block)]
+        rows[0] = 1.0
+        x, exponent, strays = _sliced(block, rows[1:])
+        for stray in block[strays].tolist() if strays is not None else ():
+            _add_powers_of(sums, stray)
+        if order == 1:
+            sums[0].add_units(_fold(x.sum(axis=1)[None, :], 0), exponent - _unit(len(x)))
+            continue
+        depth = 1 + len(x)
+        if order > 2:
+            kept = block if strays is None else np.where(strays, 0.0, block)
+            depth += _square(kept * math.ldexp(1.0, -exponent), rows[depth:], few=len(x) < 2)
+        groups = [(0, 1), (1, 1 + len(x)), (1 + len(x), depth)]
+        gram = rows[:depth] @ rows[:depth].T
+        for power, (a, b) in enumerate([(0, 1), (1, 1), (1, 2), (2, 2)][:order], start=1):
+            _add_gram(sums[power - 1], gram, groups[a], groups[b], power * exponent)
+    return None
+
+
+def add_products(sums: Sequence[ExactSum], x: Floats, y: Floats) -> None:
+    """Add finite pairs to five sums: of x, y, x*x, x*y and y*y."""
+    work = np.empty((1 + 2 * _DEPTH, min(len(x), _BLOCK)))
+    for x_block, y_block in zip(_blocks(x), _blocks(y), strict=True):
+        rows = work[:, : len(x_block)]
+        rows[0] = 1.0
+        x_rows, x_exponent, x_strays = _sliced(x_block, rows[1:])
+        y_rows, y_exponent, y_strays = _sliced(y_block, rows[1 + len(x_rows) :])
+        strays = _either(x_strays, y_strays)
+        if strays is not None:
+            pairs = zip(x_block[strays].tolist(), y_block[strays].tolist(), strict=True)
+            for pair in pairs:
+                _add_products_of(sums, *pair)
+            rows[1:, strays] = 0.0
+        middle, end = 1 + len(x_rows), 1 + len(x_rows) + len(y_rows)
+        groups = [(0, 1), (1, middle), (middle, end)]
+        exponents = [0, x_exponent, y_exponent]
+        gram = rows[:end] @ rows[:end].T
+        for total, (a, b) in zip(sums, [(0, 1), (0, 2), (1, 1), (1, 2), (2, 2)], strict=True):
+            _add_gram(total, gram, groups[a], groups[b], exponents[a] + exponents[b])
+
+
+def _blocks(values: Floats) -> Iterator[Floats]:
+    for start in range(0, len(values), _BLOCK):
+        yield values[start : start + _BLOCK]
+
+
+def _unit(depth: int) -> int:
+    """How many bits below 1 the unit of the last of so many slices lies."""
+    return _WIDTH * depth - 1
+
+
+def _sliced(block: Floats, rows: Floats) -> tuple[Floats, int, NDArray[np.bool_] | None]:
+    """Cut a block into slices of values scaled below 1; strays are too large or small to fit.
+
+    Returns the slices, the exponent of the scale, and a mask of strays, which count as zero.
+    """
+    exponent = math.frexp(max(block.max(), -block.min()))[1]
+    if abs(exponent) > _EXPONENTS:
+        return rows[:0], 0, np.ones(len(block), dtype=np.bool_)
+    depth, rest = _cut(block, rows[:_DEPTH], exponent)
+    strays = rest != 0 if depth == _DEPTH and rest.any() else None
+    if strays is not None:
+        depth, _ = _cut(np.where(strays, 0.0, block), rows[:_DEPTH], exponent)
+    slices = rows[:depth]
+    slices *= math.ldexp(1.0, -exponent)
+    return slices, exponent, strays
+
+
+def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
+    """Slice values below `2**exponent` into rows until nothing is left; how many, and the rest."""
+    rest = values
+    for depth, row in enumerate(rows):
+        if not rest.any():
+            return depth, rest
+        shift = math.ldexp(1.5, 52 - _unit(depth + 1) + exponent)
+        np.add(rest, shift, out=row)
+        row -= shift
+        rest = rest - row
+    return len(rows), rest
+
+
+def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
+    """Slice the exact squares of values below 1 into rows; how many it took.
+
+    Values of a few bits have squares without a rounding error. For others the error is Dekker's,
+    and its slices are added to those of the rounded square, from the third on, where it begins.
+    """
+    product = scaled * scaled
+    depth, _ = _cut(product, rows, 0)
+    if few:
+        return depth
+    carry = scaled * _SPLITTER
+    high = carry - (carry - scaled)
+    low = scaled - high
+    error = ((high * high - product) + 2 * high * low) + low * low
+    tail = np.empty_like(rows[2:])
+    more, _ = _cut(error, tail, -2 * _WIDTH)
+    if more:
+        rows[depth : 2 + more] = 0.0
+        rows[2 : 2 + more] += tail[:more]
+    return max(depth, 2 + more if more else 0)
+
+
+def _add_gram(
+    total: ExactSum, gram: Floats, a: tuple[int, int], b: tuple[int, int], exponent: int
+) -> None:
+    """Add the products of two groups of slices; the group of ones (row 0) has the unit 1."""
+    block = gram[a[0] : a[1], b[0] : b[1]]
+    if not block.size:
+        return
+    ones = a[0] == 0
+    unit = _unit(block.shape[1]) + (0 if ones else _unit(block.shape[0]))
+    total.add_units(_fold(block, 0 if ones else _unit(1)), exponent - unit)
+
+
+def _fold(block: Floats, row_unit: int) -> int:
+    """The sum of all entries, each at its own scale, in units of the finest."""
+    by_depth = [0] * sum(block.shape)
+    for i, row in enumerate(block.tolist()):
+        for j, entry in enumerate(row):
+            by_depth[i + j] += int(math.ldexp(entry, row_unit + _unit(1) + _WIDTH * (i + j)))
+    folded = 0
+    for units in by_depth[:-1]:
+        folded = (folded << _WIDTH) + units
+    return folded
+
+
+def _parts(value: float) -> tuple[int, int]:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator, 1 - denominator.bit_length()
+
+
+def _add_powers_of(sums: Sequence[ExactSum], value: float) -> None:
+    units, exponent = _parts(value)
+    for power, total in enumerate(sums, start=1):
+        total.add_units(units**power, exponent * power)
+
+
+def _add_products_of(sums: Sequence[ExactSum], x: float, y: float) -> None:
+    (a, p), (b, q) = _parts(x), _parts(y)
+    for total, units, exponent in zip(
+        sums, (a, b, a * a, a * b, b * b), (p, q, 2 * p, p + q, 2 * q), strict=True
+    ):
+        total.add_units(units, exponent)
+
+
+def _either(a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b

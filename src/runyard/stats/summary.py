@@ -1,0 +1,156 @@
+"""One metric in one pass: moments, quantiles and, where every value is 0 or 1, a rate.
+
+Also how figures are shown to people: no more digits than their interval deserves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from runyard.spec import codec
+from runyard.stats.intervals import Interval, t_interval
+from runyard.stats.moments import Moments
+from runyard.stats.quantiles import Quantiles
+from runyard.stats.rates import Rate
+
+
+class Summary:
+    """What there is to say about one metric; merges in any order to the same digits."""
+
+    __slots__ = ("moments", "quantiles")
+
+    def __init__(self, values: ArrayLike | None = None, *, order: int = 4) -> None:
+        self.moments = Moments(order=order)
+        self.quantiles = Quantiles()
+        if values is not None:
+            self.add_array(values)
+
+    def add(self, value: float | None) -> None:
+        """Take in one value."""
+        self.moments.add(value)
+        self.quantiles.add(value)
+
+    def add_array(self, values: ArrayLike) -> None:
+        """Take in many values."""
+        self.moments.add_array(values)
+        self.quantiles.add_array(values)
+
+    def merge(self, other: Summary) -> None:
+        """Take in everything that another one has seen."""
+        self.moments.merge(other.moments)
+        self.quantiles.merge(other.quantiles)
+
+    def __add__(self, other: Summary) -> Summary:
+        both = Summary(order=self.moments.order)
+        both.merge(self)
+        both.merge(other)
+        return both
+
+    @property
+    def count(self) -> int:
+        """How many values there were, missing ones left out."""
+        return self.moments.count
+
+    @property
+    def missing(self) -> int:
+        """How many values were not finite numbers."""
+        return self.moments.missing
+
+    @property
+    def mean(self) -> float:
+        """The mean, which for a metric of 0 and 1 is the rate."""
+        return self.moments.mean
+
+    @property
+    def rate(self) -> Rate | None:
+        """Successes and total, where every value is 0 or 1; otherwise None."""
+        counts = self.quantiles.counts()
+        if not counts or not counts.keys() <= {0.0, 1.0}:
+            return None
+        return Rate(counts.get(1.0, 0), self.count)
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """The interval of the mean: Wilson's for 0 and 1, otherwise Student's; None for too few."""
+        rate = self.rate
+        if rate is not None:
+            return rate.interval(level)
+        return t_interval(self.moments, level) if self.count > 1 else None
+
+    def line(self, level: float = 0.95) -> str:
+        """One line for people, such as `0.1123 ± 0.0098 (sd 1.57, n 98,304)`."""
+        lost = f", {self.missing:,} missing" if self.missing else ""
+        rate, interval = self.rate, self.interval(level)
+        if not self.count:
+            return f"no values{lost}"
+        if interval is None:
+            return f"{show(self.mean)} (n 1{lost})"
+        if rate is not None:
+            low, high = (_rounded(end, _decimals(interval.half)) for end in _ends(interval))
+            mean = _rounded(rate.value, _decimals(interval.half))
+            return f"{mean} ({low} to {high}; {rate.successes:,} of {rate.total:,}{lost})"
+        mean = plus_minus(self.mean, interval.half)
+        return f"{mean} (sd {show(self.moments.sd, 3)}, n {self.count:,}{lost})"
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values, the same for the same data in any order and partition."""
+        return {"moments": self.moments.to_data(), "quantiles": self.quantiles.to_data()}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Summary:
+        """The summary that `to_data` described."""
+        made = cls()
+        made.moments = Moments.from_data(data["moments"])
+        made.quantiles = Quantiles.from_data(data["quantiles"])
+        return made
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes, the same for the same data in any order and partition."""
+        return codec.encode(self.to_data())
+
+    def __repr__(self) -> str:
+        return f"Summary({self.line()})"
+
+
+def show(number: float, digits: int = 4) -> str:
+    """A number with a few significant digits: `0.1123`, `98,304`, `1.2e-09`."""
+    if not math.isfinite(number):
+        return str(number)
+    if number == 0 or (float(number).is_integer() and abs(number) < 1e9):
+        return f"{number:,.0f}" if number else "0"
+    if not 1e-4 <= abs(number) < 1e9:
+        return f"{number:.{digits - 1}e}".replace(".000e", "e")
+    return _rounded(number, max(0, digits - 1 - _magnitude(number)))
+
+
+def plus_minus(value: float, half: float) -> str:
+    """A value and the half-width of its interval, both rounded to two digits of the latter."""
+    if not math.isfinite(value) or not math.isfinite(half) or half <= 0:
+        return f"{show(value)} ± {show(half)}"
+    magnitude = _magnitude(max(abs(value), half))
+    if not -4 <= magnitude < 9:
+        scale = 10.0**magnitude
+        return f"({plus_minus(value / scale, half / scale)})e{magnitude:+03d}"
+    decimals = _decimals(half)
+    return f"{_rounded(value, decimals)} ± {_rounded(half, decimals)}"
+
+
+def _magnitude(number: float) -> int:
+    return math.floor(math.log10(abs(number)))
+
+
+def _decimals(half: float) -> int:
+    """How many decimals leave two digits of a half-width; at most what a double holds."""
+    return min(15, 1 - _magnitude(float(f"{half:.1e}"))) if half > 0 else 4
+
+
+def _rounded(number: float, decimals: int) -> str:
+    shown = f"{round(number, decimals):,.{max(0, decimals)}f}"
+    return shown.removeprefix("-") if not shown.strip("-0.,") else shown
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    return interval.low, interval.high

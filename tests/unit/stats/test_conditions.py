@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runyard.errors import NotFound, UsageError
+from runyard.stats.conditions import Condition, Goal, parse
+
+
+@dataclass
+class Table:
+    """Figures from a dict; what is not there is NaN."""
+
+    known: Mapping[tuple[str, str, float | None], float] = field(default_factory=dict)
+    groups: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    asked: list[tuple[str, str, float | None]] = field(default_factory=list)
+
+    def statistic(self, name: str, metric: str, level: float | None) -> float:
+        self.asked.append((name, metric, level))
+        return self.known.get((name, metric, level), math.nan)
+
+    def group_mean(self, label: str) -> float | None:
+        return self.groups.get(label)
+
+    def share(self, status: str) -> float:
+        return self.shares.get(status, math.nan)
+
+
+SCORE = Table({("mean", "score", None): 0.74, ("ci", "score", 0.95): 0.03, ("sd", "x", None): 0.0})
+
+
+def holds(text: str, table: Table = SCORE) -> bool:
+    return parse(text).evaluate(table).holds
+
+
+def test_the_verdict_shows_the_figures_put_in() -> None:
+    verdict = parse("mean(score) >= 0.8").evaluate(SCORE)
+    assert (verdict.holds, verdict.known) == (False, True)
+    assert verdict.text == "mean(score) = 0.74 >= 0.8: no"
+    assert verdict.figures == {"mean(score)": 0.74}
+
+
+def test_every_part_of_a_joined_condition_is_shown() -> None:
+    table = Table(SCORE.known, shares={"failed": 0.01})
+    verdict = parse("mean(score) > 80% or not failed > 5% and 1 < 2").evaluate(table)
+    assert verdict.holds
+    assert verdict.text == (
+        "(mean(score) = 0.74 > 80%: no) or ((not (failed = 0.01 > 5%: no)) and (1 < 2: yes))"
+    )
+
+
+def test_figures_that_look_alike_are_shown_in_full() -> None:
+    table = Table({("mean", "m", None): 0.79999999})
+    assert parse("m >= 0.8").evaluate(table).text == "m = 0.79999999 >= 0.8: no"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("1 < 2", True), ("2 < 2", False), ("2 <= 2", True), ("3 > 2", True), ("2 >= 3", False),
+        ("2 == 2", True), ("2 != 2", False), ("1e3 == 1000", True), (".5 == 50%", True),
+        ("12.5 % == 0.125", True), ("1 + 2 * 3 == 7", True), ("(1 + 2) * 3 == 9", True),
+        ("8 - 4 - 2 == 2", True), ("8 / 4 / 2 == 1", True), ("-2 < -1", True), ("--1 == 1", True),
+        ("2 - -3 == 5", True), ("-2 * 3 == -6", True), ("((1)) < (2)", True),
+        ("not 1 > 2", True), ("not (1 < 2 and 2 < 1)", True), ("not not 1 < 2", True),
+        ("1 > 2 and 1 > 2 or 1 < 2", True), ("1 > 2 and (1 > 2 or 1 < 2)", False),
+        ("1 < 2 OR 1 > 2", True), ("not 1 < 2 or 1 < 2", True), ("mean( score )<1", True),
+        ("ci95(mean(score)) < 0.05", True), ("ci95(score) < 0.05", True),
+        ("ci95(rate(score)) > 5%", False), ("score + ci95(score) * 2 >= 0.8", True),
+    ],
+)  # fmt: skip
+def test_precedence_and_signs_are_those_of_arithmetic(text: str, answer: bool) -> None:
+    assert holds(text) is answer
+
+
+def test_a_bare_name_is_a_variant_where_there_is_one_and_a_metric_otherwise() -> None:
+    table = Table({("mean", "score", None): 0.5}, groups={"a": 0.71, "b": 0.70, "gpt-4": 0.9})
+    assert not holds("b >= a", table)
+    assert holds("b >= a - 0.02", table)
+    assert holds('"gpt-4" > b', table)
+    assert holds("score == 0.5", table)
+    assert parse("b >= a - 0.02").evaluate(table).text == "b = 0.7 >= a - 0.02 = 0.69: yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("mean(scores.exact)", ("mean", "scores.exact", None)),
+        ("sd(m)", ("sd", "m", None)), ("min(m)", ("min", "m", None)),
+        ("max(m)", ("max", "m", None)), ("median(m)", ("median", "m", None)),
+        ("sum(cost)", ("sum", "cost", None)), ("count(m)", ("count", "m", None)),
+        ("rate(m)", ("rate", "m", None)), ("q90(m)", ("quantile", "m", 0.9)),
+        ("p99.9(m)", ("quantile", "m", 0.999)), ("q5(m)", ("quantile", "m", 0.05)),
+        ("ci99(mean(m))", ("ci", "m", 0.99)), ("low90(m)", ("low", "m", 0.9)),
+        ("high99.5(rate(m))", ("high", "m", 0.995)), ("m.0.x", ("mean", "m.0.x", None)),
+        ('mean("p-value")', ("mean", "p-value", None)), ("max('a b')", ("max", "a b", None)),
+        (r'sum("say \"so\" \\")', ("sum", 'say "so" \\', None)), ("größe", ("mean", "größe", None)),
+        ('"failed"', ("mean", "failed", None)), ("mean", ("mean", "mean", None)),
+    ],
+)  # fmt: skip
+def test_each_term_asks_for_its_figure_once(
+    text: str, asked: tuple[str, str, float | None]
+) -> None:
+    table = Table({asked: 3.0})
+    condition = parse(f"{text} > 2 and {text} < 4")
+    assert condition.evaluate(table).holds
+    assert table.asked == [asked]
+    assert condition.metrics() == (asked[1],)
+
+
+def test_failed_and_completed_are_shares_of_the_tasks() -> None:
+    table = Table(shares={"failed": 0.02, "completed": 0.97})
+    assert holds("failed < 5% and completed >= 0.95", table)
+    assert parse("failed < 5%").metrics() == ()
+
+
+def test_metrics_are_listed_once_and_labels_are_told_apart() -> None:
+    condition = parse("mean(x) > 1 and b >= a or ci95(x) < 0.1 and y > -sd(z)")
+    assert condition.metrics() == ("x", "b", "a", "y", "z")
+    assert condition.metrics(labels=["a", "b", "x"]) == ("x", "y", "z")
+    assert condition.bare_names() == ("b", "a", "y")
+
+
+def test_the_widths_waited_for_are_listed() -> None:
+    condition = parse("ci95(mean(x)) < 0.5 and (0.1 >= ci99(y) or x > 3) and ci90(z) > 2")
+    assert condition.goals() == (Goal("x", 0.95, 0.5), Goal("y", 0.99, 0.1))
+    assert parse("not ci95(x) < 1").goals() == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gone > 1", "not gone > 1", "gone > 1 and 1 < 2", "gone > 1 or 1 > 2", "1 / sd(x) > 0",
+        "gone == gone", "not (gone != 0 or 2 < 1)",
+    ],
+)  # fmt: skip
+def test_a_figure_that_is_missing_never_lets_a_condition_hold(text: str) -> None:
+    verdict = parse(text).evaluate(SCORE)
+    assert (verdict.holds, verdict.known) == (False, False)
+    assert "no data" in verdict.text
+    assert "not known yet" in verdict.text
+
+
+def test_what_is_known_decides_where_it_can() -> None:
+    assert parse("gone > 1 or 1 < 2").evaluate(SCORE).holds
+    assert parse("gone > 1 and 1 > 2").evaluate(SCORE).known
+
+
+def test_an_interval_without_end_is_wider_than_any_target() -> None:
+    table = Table({("ci", "m", 0.95): math.inf})
+    assert not holds("ci95(m) < 1000", table)
+    assert holds("not ci95(m) < 1000", table)
+
+
+def test_an_error_of_the_values_reaches_the_caller() -> None:
+    class Empty(Table):
+        def statistic(self, name: str, metric: str, level: float | None) -> float:
+            raise NotFound(f"no metric {metric}")
+
+    with pytest.raises(NotFound):
+        parse("profit > 1").evaluate(Empty())
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "says"),
+    [
+        ("", 0, "found the end"), ("   ", 0, "found the end"),
+        ("mean(score", 10, r"expected '\)' and found the end"),
+        ("mean(score >= 1", 11, r"expected '\)' and found '>='"),
+        ("mean() > 1", 5, "expected the name of a metric"),
+        ("mean(3) > 1", 5, "expected the name of a metric"),
+        ("mean(and) > 1", 5, "expected the name of a metric"),
+        ("mean('') > 1", 5, "expected the name of a metric"),
+        ("a = b", 2, "write == for equal"), ("a && b", 2, "write 'and'"),
+        ("a > 1 || b > 1", 6, "write 'or'"), ("!a", 0, "write 'not'"),
+        ("mean(a, b) > 1", 6, "functions take one metric"), ("x > 0,5", 5, "decimal point"),
+        ("mean(score)", 0, "only a number"), ("a > 1 and b", 10, "only a number"),
+        ("not a", 4, "only a number"), ("1 < m < 2", 6, "join two comparisons with 'and'"),
+        ("(a > b) + 1 > 2", 0, "found a comparison"), ("a > (b > c)", 4, "found a comparison"),
+        ("foo(x) > 1", 0, "no function 'foo'"), ("ci(x) > 1", 0, "no function 'ci'"),
+        ("ci0(x) > 1", 0, "a level of 0"), ("ci100(x) > 1", 0, "no function"),
+        ("ci95(median(m)) < 1", 5, r"mean\(metric\) or rate\(metric\)"),
+        ("a > 1 b > 2", 6, "expected 'and', 'or' or the end and found 'b'"),
+        ("5m > 2", 1, "comparison such as < and found 'm'"), ("x > 1e999", 4, "too large"),
+        ("a > * 2", 4, "found '\\*'"),
+        ("a >", 3, "found the end"), ("a > 'b", 4, "quote is not closed"),
+        ("and", 0, "found 'and'"),
+        ("(1 < 2", 6, r"expected '\)'"), ("1 < 2)", 5, r"found '\)'"), ("x > +1", 4, r"'\+'"),
+        ("__import__('os') > 1", 0, "no function '__import__'"), ("a.b[0] > 1", 3, "dotted path"),
+        ("(" * 60 + "1 < 2" + ")" * 60, 40, "nests deeper"), ("1+" * 150 + "1 > 2", 200, "words"),
+    ],
+)  # fmt: skip
+def test_an_error_points_at_the_place_and_says_what_was_expected(
+    text: str, at: int, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        parse(text)
+    shown, caret = caught.value.message.split("\n")[1:3]
+    start = max(0, at - 60)
+    assert shown.strip() in text
+    assert caret.index("^") == 4 + at - start
+
+
+names = st.from_regex(r"[^\W\d]\w{0,4}(\.\w{1,3}){0,2}", fullmatch=True) | st.text(
+    min_size=1, max_size=6
+)
+quoted = names.map(lambda n: '"' + n.replace("\\", "\\\\").replace('"', '\\"') + '"')
+levels = st.sampled_from(["50", "90", "95", "99", "99.9", "5", "2.5"])
+numbers = st.floats(0, 1e12).map(repr) | st.integers(0, 999).map(lambda n: f"{n}%")
+statistics = st.builds(
+    "{}({})".format,
+    st.sampled_from(["mean", "sd", "min", "max", "median", "sum", "count", "rate"])
+    | levels.map("q{}".format) | levels.map("ci{}".format) | levels.map("low{}".format),
+    quoted,
+)  # fmt: skip
+terms = st.recursive(
+    numbers | quoted | statistics | st.sampled_from(["failed", "completed"]),
+    lambda inner: (
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-*/"), inner)
+        | st.builds("{} {} {}".format, inner, st.sampled_from("+-*/"), inner)
+        | st.builds("-{}".format, inner)
+    ),
+    max_leaves=5,
+)
+comparisons = st.builds(
+    "{} {} {}".format, terms, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), terms
+)
+conditions = st.recursive(
+    comparisons,
+    lambda inner: (
+        st.builds("({} {} {})".format, inner, st.sampled_from(["and", "or"]), inner)
+        | st.builds("{} {} {}".format, inner, st.sampled_from(["and", "or", "AND"]), inner)
+        | st.builds("not {}".format, inner)
+    ),
+    max_leaves=5,
+)
+
+
+@given(conditions)
+def test_a_condition_prints_as_a_text_that_reads_back_the_same(text: str) -> None:
+    condition = parse(text)
+    again = parse(str(condition))
+    assert again == condition
+    assert str(again) == str(condition)
+
+
+@given(conditions)
+def test_any_condition_can_be_judged(text: str) -> None:
+    class Ones(Table):
+        def statistic(self, name: str, metric: str, level: float | None) -> float:
+            return 1.0
+
+    verdict = parse(text).evaluate(Ones(shares={"failed": 0.5, "completed": 0.5}))
+    assert verdict.text
+    assert verdict.known or not verdict.holds
+
+
+@given(st.text(max_size=60) | st.text("()<>=!+-*/%.\"'\\andortmeci950 ", max_size=60))
+def test_hostile_text_is_a_condition_or_an_error_for_people(text: str) -> None:
+    try:
+        found = parse(text)
+    except UsageError as error:
+        assert "^" in error.message
+        return
+    assert isinstance(found, Condition)
+    assert parse(str(found)) == found
+
+
+@given(conditions, st.integers(0, 200), st.characters())
+def test_a_condition_with_one_wrong_character_never_breaks_the_reader(
+    text: str, at: int, character: str
+) -> None:
+    try:
+        parse(text[:at] + character + text[at + 1 :])
+    except UsageError:
+        pass

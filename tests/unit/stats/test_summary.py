@@ -1,0 +1,91 @@
+"""Summaries: one pass, one line, and no more digits than the interval deserves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from runyard.stats import Moments, Quantiles, Rate, Summary, plus_minus, show, t_interval, wilson
+
+
+def test_one_pass_gives_what_its_parts_give() -> None:
+    values = np.random.default_rng(1).normal(2, 1, 5000)
+    summary = Summary(values)
+    assert summary.moments.to_bytes() == Moments(values).to_bytes()
+    assert summary.quantiles.to_bytes() == Quantiles(values).to_bytes()
+    assert summary.interval() == t_interval(Moments(values))
+    assert summary.rate is None
+
+
+@pytest.mark.parametrize("values", [[0, 1, 1, 1], [True, False, True, True], [1.0, 0.0, 1.0, 1.0]])
+def test_a_metric_of_zeros_and_ones_is_a_rate_with_wilsons_interval(values: list[float]) -> None:
+    summary = Summary(values)
+    assert summary.rate == Rate(3, 4)
+    assert summary.interval(0.9) == wilson(3, 4, 0.9)
+
+
+def test_one_other_value_makes_a_rate_a_mean_again() -> None:
+    summary = Summary([0, 1, 1])
+    summary.merge(Summary([2]))
+    assert summary.rate is None
+    assert summary.interval() == t_interval(Moments([0, 1, 1, 2]))
+
+
+def test_the_line_shows_mean_interval_spread_and_count() -> None:
+    spread = np.tile([-1.57, 1.57], 98_304 // 2) + 0.1123
+    assert Summary(spread).line() == "0.1123 ± 0.0098 (sd 1.57, n 98,304)"
+    assert Summary([1, 2, math.nan]).line() == "1.5 ± 6.4 (sd 0.707, n 2, 1 missing)"
+
+
+def test_the_line_of_a_rate_shows_both_ends_since_they_are_not_even() -> None:
+    assert Summary([0] * 20).line() == "0.000 (0.000 to 0.161; 0 of 20)"
+    assert Summary([1, 0] * 500).line() == "0.500 (0.469 to 0.531; 500 of 1,000)"
+
+
+def test_the_line_of_too_few_values_says_so_and_never_nan() -> None:
+    assert Summary().line() == "no values"
+    assert Summary([5]).line() == "5 (n 1)"
+    assert Summary([math.nan]).line() == "no values, 1 missing"
+    assert Summary([3, 3, 3]).line() == "3 ± 0 (sd 0, n 3)"
+    assert Summary().interval() is None
+    assert Summary([5]).interval() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (0.112345, 0.0098, "0.1123 ± 0.0098"),
+        (12345.6, 678, "12,350 ± 680"),
+        (1234567, 0.5, "1,234,567.00 ± 0.50"),
+        (0.5, 0.0996, "0.50 ± 0.10"),
+        (-0.0001, 0.1, "0.00 ± 0.10"),
+        (-2.345, 0.12, "-2.35 ± 0.12"),
+        (1.23456e-12, 3e-14, "(1.235 ± 0.030)e-12"),
+        (5, 0, "5 ± 0"),
+        (0.25, math.inf, "0.2500 ± inf"),
+    ],
+)
+def test_a_value_is_rounded_to_what_its_interval_deserves(
+    value: float, half: float, shown: str
+) -> None:
+    assert plus_minus(value, half) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0.11234, "0.1123"),
+        (98304, "98,304"),
+        (123456.789, "123,457"),
+        (1.2341e-9, "1.234e-09"),
+        (1e12, "1e+12"),
+        (-0.5, "-0.5000"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (math.nan, "nan"),
+    ],
+)
+def test_a_number_is_shown_with_a_few_digits(number: float, shown: str) -> None:
+    assert show(number) == shown
