@@ -22,7 +22,6 @@ from runyard.backends import open_backend
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
 from runyard.events import Event, EventBus, Notice, read
-from runyard.reports.columns import forget_columns
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule.engine import Engine
@@ -35,7 +34,7 @@ from runyard.spec.batch import Batch, items
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import defaults_of
+from runyard.spec.task import MINUTES, TASKS, Options, defaults_of
 from runyard.store import open_store
 from runyard.store.base import Store
 from runyard.store.recorded import Recorded, encode_options
@@ -152,7 +151,7 @@ class Yard:
                 tx.requeue(recorded.id, tasks, listed=recorded.listed)
             for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
                 tx.clear_cancel(recorded.id, task)
-        forget_columns(self.batch_folder(name))
+        remove_tree(self.batch_folder(name) / "columns")  # made of what is forgotten now
         for task in tasks:  # what they printed the last time is not what they will print
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
         return len(tasks)
@@ -426,6 +425,24 @@ def map(  # noqa: A001
     if isinstance(order, range):
         return list(result.values())
     return [result.outcome(task).value for task in order]
+
+
+def _check_until(options: Options, listed: bool) -> None:
+    """Refuse an `until` that can't be read or can't be met, before anything is run."""
+    if options.until is None:
+        return
+    from runyard.reports.verdict import check_rule
+
+    check_rule(options.until)
+    if listed:
+        raise BadSpec(
+            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
+        )
+
+
+def _reads_values(options: Options) -> bool:
+    """Whether an engine looks at what tasks return."""
+    return options.metric is not None or bool(options.budget.keys() - {TASKS, MINUTES})
 
 
 def _first_parameter(fn: Callable[..., Any]) -> str:

@@ -282,10 +282,3 @@ def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]
     source = iter(rows)
     while page := list(islice(source, size)):
         yield page
-
-
-def forget_columns(folder: Path) -> None:
-    """What a batch's columns were made of has changed."""
-    with contextlib.suppress(OSError):
-        (folder / "columns" / "index.json").unlink()
-    shutil.rmtree(folder / "columns", ignore_errors=True)

@@ -161,21 +161,3 @@ def as_grown(batch: Batch, found: BatchRow | None) -> Batch:
         return batch
     named = msgspec.structs.replace(batch, name=found.name)  # which else comes from its plan
     return named.with_replicates(plan.replicates)
-
-
-def _check_until(options: Options, listed: bool) -> None:
-    """Refuse an `until` that can't be read or can't be met, before anything is run."""
-    if options.until is None:
-        return
-    from runyard.reports.verdict import check_rule
-
-    check_rule(options.until)
-    if listed:
-        raise BadSpec(
-            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
-        )
-
-
-def _reads_values(options: Options) -> bool:
-    """Whether an engine looks at what tasks return."""
-    return options.metric is not None or bool(options.budget.keys() - {TASKS, MINUTES})
