@@ -92,7 +92,8 @@ def limit_options(function: Function) -> Function:
             click.option(
                 "--until",
                 metavar="CONDITION",
-                help="Add replicates until this holds: 'ci95(mean(profit)) < 0.5'.",
+                help="Add replicates until this holds, as in 'ci95(mean(profit)) < 0.5'; "
+                "`none` lifts it.",
             ),
         ]
     ):

@@ -9,7 +9,9 @@ Any numeric field of what a task returned is a metric, by its dotted path.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import shutil
 import tempfile
 import weakref
@@ -102,34 +104,55 @@ def read_columns(result: Result) -> Columns:
     recorded = result.recorded
     row = recorded.row
     key = [FORMAT, row.id, row.created, row.total, row.completed, row.failed, row.seconds]
-    keep = result.folder is not None and not row.pending
-    home = None if result.folder is None else result.folder / "columns"
-    if keep and home is not None:
+    if result.folder is None or row.pending:
+        scratch = _scratch(None)
+        return _passing(scratch, _build_whole(result, scratch, key))
+    home = result.folder / "columns"
+    return _load(home, key) or _made(result, home, key)
+
+
+def _made(result: Result, home: Path, key: list[Any]) -> Columns:
+    """Columns that stay; of several who ask at once, one makes them and the others find them."""
+    with _alone(home.parent):
         found = _load(home, key)
         if found is not None:
             return found
-    scratch = _scratch(home.parent if keep and home is not None else None)
-    try:
-        index = _build(result, scratch)
-        (scratch / "index.json").write_text(json.dumps({**index, "key": key}))
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
-    if keep and home is not None:
+        scratch = _scratch(home.parent)
+        index = _build_whole(result, scratch, key)
         shutil.rmtree(home, ignore_errors=True)
-        with contextlib.suppress(OSError):  # somebody else was faster, or it can't be kept
+        with contextlib.suppress(OSError):  # they can't be kept there
             scratch.rename(home)
             return Columns(home, index)
-    columns = Columns(scratch, index)
-    weakref.finalize(columns, shutil.rmtree, scratch, ignore_errors=True)
+    return _passing(scratch, index)
+
+
+def _passing(folder: Path, index: dict[str, Any]) -> Columns:
+    """Columns that are gone with the object."""
+    columns = Columns(folder, index)
+    weakref.finalize(columns, shutil.rmtree, folder, ignore_errors=True)
     return columns
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else makes columns in this folder, in whatever process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # then nothing is put there either
+        yield
+        return
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _scratch(parent: Path | None) -> Path:
     """A folder to build in: beside its final place, unless nothing can be written there."""
     if parent is not None:
         with contextlib.suppress(OSError):
-            parent.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=".columns-", dir=parent))
     return Path(tempfile.mkdtemp(prefix="runyard-columns-"))
 
@@ -143,6 +166,17 @@ def _load(home: Path, key: list[Any]) -> Columns | None:
         return found if found.is_whole() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _build_whole(result: Result, folder: Path, key: list[Any]) -> dict[str, Any]:
+    """Fill a folder with columns and their index, or remove it."""
+    try:
+        index = _build(result, folder)
+        (folder / "index.json").write_text(json.dumps({**index, "key": key}))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return index
 
 
 def _build(result: Result, folder: Path) -> dict[str, Any]:

@@ -65,8 +65,10 @@ def _figures(summary: Summary) -> list[str]:
 
     if not summary.count:
         return ["–"] * 7 + ["0"]
-    moments, interval = summary.moments, summary.interval()
+    moments, interval, rate = summary.moments, summary.interval(), summary.rate
     mean = show(summary.mean) if interval is None else plus_minus(summary.mean, interval.half)
+    if interval is not None and rate is not None:  # whose interval is not even on both sides
+        mean = f"{rate.value:.3f} ({interval.low:.3f} to {interval.high:.3f})"
     low, middle, high = (show(summary.quantiles.quantile(q)) for q in QUANTILES)
     sd = show(moments.sd, 3) if summary.count > 1 else "–"
     ends = show(moments.minimum), show(moments.maximum)

@@ -208,6 +208,7 @@ class Loop:
         if self._meter is None:
             return math.inf
         elapsed = clock.monotonic() - self._began
+        self._meter.recorded(self._recorder.counts.done)
         left = self._meter.room(self._flights.tasks, elapsed)
         if (
             left < 1

@@ -1,7 +1,8 @@
 """What outcomes add up to while they come in: budgets, and the metric that progress shows.
 
 A budget is for the batch as a whole, over every run of it. What is under way is counted at the
-mean of what has ended, so that a budget is passed by a few tasks at most.
+mean of what has ended, so that a budget is passed by a few tasks at most. Several engines at once
+share the count of tasks; the sum of a metric each of them keeps for itself.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class Meter:
         self._done += len(rows)
         if self._metrics:
             self._add(rows)
+
+    def recorded(self, done: int) -> None:
+        """So many outcomes are in the store, those of other engines too."""
+        self._done = max(self._done, done)
 
     def room(self, flying: int, elapsed: float) -> float:
         """How many tasks may be started while so many are under way."""

@@ -132,13 +132,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 given[name] = readers[name](given[name])
             except BadSpec as error:
                 raise BadSpec(f"{name}: {error.message}", hint=error.hint) from None
-        if "budget" in given:
-            given["budget"] = _budget(given["budget"])
-        if "priority" in given:
-            given["priority"] = int(Priority.parse(given["priority"]))
-        for name in ("retry_on", "never_retry"):
-            if name in given:
-                given[name] = _class_names(name, given[name])
+        for name in _READERS.keys() & given.keys():
+            given[name] = _READERS[name](given[name])
         try:
             return msgspec.convert(msgspec.structs.asdict(self) | given, Options)
         except msgspec.ValidationError as error:
@@ -283,3 +278,13 @@ def _budget(given: Any) -> dict[str, float]:
             raise BadSpec(f"budget: {name} is {most!r}", hint="use a number above zero")
         found[name] = float(number)
     return found
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "budget": _budget,
+    "priority": lambda given: int(Priority.parse(given)),
+    "retry_on": lambda given: _class_names("retry_on", given),
+    "never_retry": lambda given: _class_names("never_retry", given),
+    "until": lambda given: None if given == "none" else given,
+}
+"""How options are read that people write in more ways than one."""
