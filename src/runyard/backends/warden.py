@@ -38,9 +38,12 @@ def main(descriptor: int) -> None:
     signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     gc.freeze()
     lanes: dict[int, int] = {}
+    waiting = select.poll()  # which minds no descriptor's number: the engine may have thousands
+    for descriptor in (control.fileno(), wake_out):
+        waiting.register(descriptor, select.POLLIN)
     try:
         while True:
-            ready, _, _ = select.select([control.fileno(), wake_out], [], [])
+            ready = {descriptor for descriptor, _ in waiting.poll()}
             if wake_out in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake_out, 4096)

@@ -2,7 +2,7 @@
 
 Record locks belong to a process and are not inherited by its children, so a worker that outlives
 its engine for a moment does not keep it alive. All of them vanish when the process closes any
-descriptor of the file: so each process opens it once and keeps it open.
+descriptor of the file: so each process opens it once, and closes it when it holds none.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class LifeLocks:
         with _lock:
             fcntl.lockf(self._descriptor(), fcntl.LOCK_UN, 1, engine)
             _held.discard((os.getpid(), self._path, engine))
+            self._close_if_idle()
 
     def held(self, engine: int) -> bool:
         """Whether some process holds this engine's lock."""
@@ -43,9 +44,11 @@ class LifeLocks:
             descriptor = self._descriptor()
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, engine)
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, engine)
             except OSError:
                 return True
-            fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, engine)
+            finally:
+                self._close_if_idle()
             return False
 
     def _descriptor(self) -> int:
@@ -54,6 +57,11 @@ class LifeLocks:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             _descriptors[key] = os.open(self._path, flags, 0o644)
         return _descriptors[key]
+
+    def _close_if_idle(self) -> None:
+        mine = os.getpid(), self._path
+        if not any(held[:2] == mine for held in _held):
+            os.close(_descriptors.pop(mine))
 
     def _is_current(self, descriptor: int) -> bool:
         """False when the yard was removed and made anew under this process."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,9 @@ class SqliteStore(Store):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._life = LifeLocks(path.with_name("yard.lock"))
         dialect = _dialect()
-        creator: Any = self._connect
+        # Not a method: SQLAlchemy keeps the creator of a connection in use for ever, and so the
+        # store itself with all its descriptors.
+        creator: Any = partial(_connect, path, durable)
         pool = QueuePool(creator, pool_size=4, max_overflow=60, dialect=dialect)
         self._engine = Engine(pool, dialect, sqlalchemy.make_url("sqlite://"))
         self._engine.update_execution_options(compiled_cache=_compiled)
@@ -105,16 +107,16 @@ class SqliteStore(Store):
     def _open(self, begin: str) -> Connection:
         return self._engine.connect().execution_options(runyard_begin=begin)
 
-    def _connect(self) -> sqlite3.Connection:
-        # A URI so that a path with any character in it stays a path.
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        _use_wal(connection)
-        connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
-        connection.execute("PRAGMA wal_autocheckpoint=4000")
-        connection.execute("PRAGMA cache_size=-16000")
-        return connection
+
+def _connect(path: Path, durable: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    _use_wal(connection)
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+    connection.execute("PRAGMA wal_autocheckpoint=4000")
+    connection.execute("PRAGMA cache_size=-16000")
+    return connection
 
 
 @cache
