@@ -20,13 +20,13 @@ from runyard.attempt.load import load
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
 from runyard.backends.base import Backend
-from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed, UsageError
+from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed
 from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
+from runyard.schedule import control
 from runyard.schedule.engine import Engine
 from runyard.schedule.enroll import add_replicates, as_grown, changed_code, enroll
-from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.loop import End
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
@@ -136,21 +136,9 @@ class Yard:
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let the failed tasks run again at the next `resume`; how many there are."""
         recorded = self.recorded(name)
-        wanted = [Status(status).code]
         with self.store.transaction() as tx:
-            self._refuse_running(tx, recorded)
-            rows = tx.outcomes(recorded.id, statuses=wanted)
-            tasks = [row.task for row in rows]
-            if recorded.listed:
-                tasks += [
-                    row.task
-                    for row in tx.outcomes(recorded.id, statuses=[Status.CANCELLED.code])
-                    if row.error is not None and b"DependencyFailed" in row.error
-                ]
-            if tasks:
-                tx.requeue(recorded.id, tasks, listed=recorded.listed)
-            for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
-                tx.clear_cancel(recorded.id, task)
+            control.refuse_running(tx, self.store, recorded)
+            tasks = control.requeue(tx, recorded, Status(status))
         remove_tree(self.batch_folder(name) / "columns")  # made of what is forgotten now
         for task in tasks:  # what they printed the last time is not what they will print
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
@@ -171,25 +159,16 @@ class Yard:
         """Cancel a batch or one task, running or not; how many were cancelled or asked to be."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            engines = [e for e in tx.engines() if e.batch == recorded.id and self.store.alive(e.id)]
-            if task is not None:
-                return self._cancel_task(tx, recorded, task, bool(engines))
-            left = tx.pending(recorded.id, listed=recorded.listed)
-            if engines:
-                tx.update_batch(recorded.id, control="cancel")
-                return sum(high - low for low, high in left)
-            rows = [
-                cancelled_row(recorded.id, number)
-                for low, high in left
-                for number in range(low, high)
-            ]
-            return tx.record(recorded.id, rows, listed=recorded.listed)
+            running = control.is_running(tx, self.store, recorded)
+            if task is None:
+                return control.cancel_batch(tx, recorded, running=running)
+            return control.cancel_task(tx, recorded, task, running=running)
 
     def clear(self, name: str) -> None:
         """Forget a batch: its record, its files, everything."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            self._refuse_running(tx, recorded)
+            control.refuse_running(tx, self.store, recorded)
             tx.delete_batch(recorded.id)
         remove_tree(self.batch_folder(name))
 
@@ -340,28 +319,6 @@ class Yard:
                 batch = as_grown(batch, tx.batch(batch.record_name))
             row, _, notices = enroll(tx, batch, root=root, code=code)
         return Recorded(row), notices
-
-    def _cancel_task(self, tx: Any, recorded: Recorded, task: int, running: bool) -> int:
-        if not 0 <= task < recorded.row.total:
-            raise NotFound(
-                f"there is no task {recorded.name}/{task}",
-                hint=f"its tasks are 0 to {recorded.row.total - 1}",
-            )
-        if tx.outcome(recorded.id, task) is not None:
-            return 0
-        if running:
-            tx.request_cancel(recorded.id, task)
-            return 1
-        rows = [cancelled_row(recorded.id, task)]
-        if recorded.listed:
-            return record_listed(tx, recorded.id, rows)
-        return int(tx.record(recorded.id, rows, listed=False))
-
-    def _refuse_running(self, tx: Any, recorded: Recorded) -> None:
-        if any(e.batch == recorded.id and self.store.alive(e.id) for e in tx.engines()):
-            raise UsageError(
-                f"{recorded.name} is running", hint=f"stop it first: runyard stop {recorded.name}"
-            )
 
     @staticmethod
     def _code_notices(recorded: Recorded) -> list[str]:

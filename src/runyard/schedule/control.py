@@ -1,0 +1,66 @@
+"""What is asked of a batch from outside its engines: cancel it, or let tasks run again."""
+
+from __future__ import annotations
+
+from runyard.errors import NotFound, UsageError
+from runyard.schedule.listed import cancelled_row, record_listed
+from runyard.spec.status import Status
+from runyard.store.base import Store, Transaction
+from runyard.store.recorded import Recorded
+
+
+def is_running(tx: Transaction, store: Store, recorded: Recorded) -> bool:
+    """Whether an engine that lives runs the batch."""
+    return any(e.batch == recorded.id and store.alive(e.id) for e in tx.engines())
+
+
+def refuse_running(tx: Transaction, store: Store, recorded: Recorded) -> None:
+    """Raise if an engine runs the batch."""
+    if is_running(tx, store, recorded):
+        raise UsageError(
+            f"{recorded.name} is running", hint=f"stop it first: runyard stop {recorded.name}"
+        )
+
+
+def requeue(tx: Transaction, recorded: Recorded, status: Status) -> list[int]:
+    """Forget outcomes of a status, so that their tasks run again; which tasks."""
+    tasks = [row.task for row in tx.outcomes(recorded.id, statuses=[status.code])]
+    if recorded.listed:
+        tasks += [
+            row.task
+            for row in tx.outcomes(recorded.id, statuses=[Status.CANCELLED.code])
+            if row.error is not None and b"DependencyFailed" in row.error
+        ]
+    if tasks:
+        tx.requeue(recorded.id, tasks, listed=recorded.listed)
+    for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
+        tx.clear_cancel(recorded.id, task)
+    return tasks
+
+
+def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
+    """Cancel what has no outcome, by way of its engines where some run; how many tasks."""
+    left = tx.pending(recorded.id, listed=recorded.listed)
+    if running:
+        tx.update_batch(recorded.id, control="cancel")
+        return sum(high - low for low, high in left)
+    rows = [cancelled_row(recorded.id, n) for low, high in left for n in range(low, high)]
+    return tx.record(recorded.id, rows, listed=recorded.listed)
+
+
+def cancel_task(tx: Transaction, recorded: Recorded, task: int, *, running: bool) -> int:
+    """Cancel one task; 0 if it has an outcome already."""
+    if not 0 <= task < recorded.row.total:
+        raise NotFound(
+            f"there is no task {recorded.name}/{task}",
+            hint=f"its tasks are 0 to {recorded.row.total - 1}",
+        )
+    if tx.outcome(recorded.id, task) is not None:
+        return 0
+    if running:
+        tx.request_cancel(recorded.id, task)
+        return 1
+    rows = [cancelled_row(recorded.id, task)]
+    if recorded.listed:
+        return record_listed(tx, recorded.id, rows)
+    return tx.record(recorded.id, rows, listed=False)
