@@ -32,14 +32,15 @@ def descriptors() -> set[str]:
 
 
 def test_runs_in_many_yards_do_not_pile_up_descriptors(tmp_path: Path) -> None:
-    for number in range(5):
+    """The last ones may wait for the garbage collector."""
+    for number in range(12):
         place = tmp_path / str(number)
         result = ry.run(ry.grid(double, x=[1, 2], seed=1), yard=place, backend="serial")
         assert list(result.values()) == [2, 4]
         assert ry.Yard(place).results(result.name).stats.workers == 0
     gc.collect()
-    earlier = [str(tmp_path / str(number)) for number in range(4)]
-    assert not [name for name in descriptors() if name.startswith(tuple(earlier))]
+    mine = [name for name in descriptors() if name.startswith(str(tmp_path))]
+    assert len({Path(name).parent for name in mine}) <= 4, mine
 
 
 @pytest.fixture
