@@ -87,7 +87,7 @@ def main() -> int:
             result = yard.results("walks")
             console.print()
             console.print(table(result))
-            console.print(result.summary(), highlight=False)
+            console.print(result.summary("returned"), highlight=False, soft_wrap=True)
         say("Does a sample give the same on one core? (verify)")
         return runyard("verify", "walks", "--sample", "5%", "--backend", "serial",
                        "--yard", place).wait()  # fmt: skip
