@@ -34,7 +34,7 @@ from runyard.spec.batch import Batch, items
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import MINUTES, TASKS, Options, defaults_of
+from runyard.spec.task import defaults_of
 from runyard.store import open_store
 from runyard.store.base import Store
 from runyard.store.recorded import Recorded, encode_options
@@ -120,8 +120,8 @@ class Yard:
         """
         recorded = self.recorded(name)
         settled = recorded.options.with_(**options)
-        _check_until(settled, recorded.listed)
-        if settled.until is not None or (recorded.row.pending and _reads_values(settled)):
+        _check_rule(settled.until, listed=recorded.listed)
+        if settled.until is not None or (recorded.row.pending and settled.reads_values):
             self._result(name, codec).codec_of_values()
         if recorded.row.pending:
             self.refuse_by_value(name)
@@ -310,7 +310,7 @@ class Yard:
         found = check_targets(batch, root)
         batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
         code = {**{ref: fingerprint(fn) for ref, fn in found.items()}, **batch.code()}
-        _check_until(batch.options, batch.plan is None)
+        _check_rule(batch.options.until, listed=batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
@@ -384,22 +384,11 @@ def map(  # noqa: A001
     return [result.outcome(task).value for task in order]
 
 
-def _check_until(options: Options, listed: bool) -> None:
-    """Refuse an `until` that can't be read or can't be met, before anything is run."""
-    if options.until is None:
-        return
-    from runyard.reports.verdict import check_rule
+def _check_rule(until: str | None, *, listed: bool) -> None:
+    if until is not None:
+        from runyard.reports.verdict import check_rule
 
-    check_rule(options.until)
-    if listed:
-        raise BadSpec(
-            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
-        )
-
-
-def _reads_values(options: Options) -> bool:
-    """Whether an engine looks at what tasks return."""
-    return options.metric is not None or bool(options.budget.keys() - {TASKS, MINUTES})
+        check_rule(until, listed=listed)
 
 
 def _first_parameter(fn: Callable[..., Any]) -> str:

@@ -26,6 +26,7 @@ from runyard import errors
 from runyard.attempt.packed import load_error
 from runyard.backends.base import Backend
 from runyard.errors import ExecutorClosed, RunyardError, SpecChanged, TaskError, UsageError
+from runyard.schedule.control import is_running
 from runyard.schedule.engine import Engine
 from runyard.schedule.enroll import enroll
 from runyard.schedule.intake import Intake
@@ -164,7 +165,7 @@ class Desk:
                     f"{name!r} is recorded with the seed {recorded.seed}, now {seed}",
                     hint="choose another name, or leave the seed out",
                 )
-            if any(e.batch == found.id and store.alive(e.id) for e in tx.engines()):
+            if is_running(tx, store, recorded):
                 raise UsageError(
                     f"another executor is at work as {name!r}",
                     hint="close it first, or choose another name",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from runyard.stats.compare import (
     unpaired_moments,
     unpaired_rates,
 )
-from runyard.stats.compare_many import Correction
+from runyard.stats.compare_many import Correction, matches
 from runyard.stats.moments import Moments
 
 if TYPE_CHECKING:
@@ -118,15 +117,11 @@ def compare_groups(
     if baseline is not None and baseline not in values:
         raise NotFound(f"there is no {baseline!r}", hint=f"there are: {', '.join(values)}")
     in_pairs = groups.paired if paired is None else paired
-    matches: Sequence[tuple[str, str]] = (
-        list(combinations(values, 2))
-        if baseline is None
-        else [(label, baseline) for label in values if label != baseline]
-    )
-    if not matches:
+    chosen = matches(values, baseline)
+    if not chosen:
         raise UsageError("there is only one group", hint="compare by what has several values")
     found = []
-    for one, other in matches:
+    for one, other in chosen:
         about = About(one, other, metric, better)
         a, b = values[one], values[other]
         kept_a, kept_b = np.isfinite(a), np.isfinite(b)

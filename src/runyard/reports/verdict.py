@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runyard.errors import NotFound, UsageError
+from runyard.errors import BadSpec, NotFound, UsageError
 from runyard.stats.conditions import Condition, Verdict, parse
 from runyard.stats.intervals import Interval
 from runyard.stats.stopping import ConfidenceSequence, RateSequence
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 FIRST_LOOK = 50
 """Replicates before the first look, where fewer were asked for."""
 
+MEANS, RATES = ConfidenceSequence(minimum=FIRST_LOOK), RateSequence()
+"""What is looked at must be one sequence, from the first look to the last."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -29,7 +32,6 @@ class Figures:
     failed: float
     completed: float
     sequential: bool = False  # intervals hold however often one looks
-    intended: int = 1000
 
     def statistic(self, name: str, metric: str, level: float | None) -> float:
         """One figure of a metric; NaN where there is none yet."""
@@ -60,11 +62,10 @@ class Figures:
     def _interval(self, summary: Summary, level: float) -> Interval | None:
         if not self.sequential:
             return summary.interval(level)
-        moments = summary.moments
-        if summary.rate is not None:
-            rate = summary.rate
-            return RateSequence(self.intended).interval(rate.successes, rate.total, level)
-        return ConfidenceSequence(self.intended, FIRST_LOOK).interval(moments, level)
+        rate = summary.rate
+        if rate is not None:
+            return RATES.interval(rate.successes, rate.total, level)
+        return MEANS.interval(summary.moments, level)
 
 
 def judge(result: Result, text: str, means: Mapping[str, float] | None = None) -> Verdict:
@@ -109,7 +110,7 @@ class Look:
         return f"{where}: {verdict.text}" if where else verdict.text
 
 
-def check_rule(text: str) -> None:
+def check_rule(text: str, *, listed: bool) -> None:
     """Refuse a rule for when to stop that can't be read, or that nothing ever meets."""
     for goal in parse(text).goals():
         if goal.half <= 0:
@@ -117,6 +118,10 @@ def check_rule(text: str) -> None:
                 f"{text!r}: no interval is ever narrower than {goal.half:g}",
                 hint="wait for a width above zero",
             )
+    if listed:
+        raise BadSpec(
+            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
+        )
 
 
 def look(result: Result, text: str) -> Look:
@@ -152,10 +157,9 @@ def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]
         if not moments.count:
             continue
         if rate is not None:
-            more = RateSequence().expected_needed(rate.successes, rate.total, goal.half, goal.level)
+            more = RATES.expected_needed(rate.successes, rate.total, goal.half, goal.level)
         else:
-            sequence = ConfidenceSequence(minimum=FIRST_LOOK)
-            more = sequence.expected_needed(moments, goal.half, goal.level)
+            more = MEANS.expected_needed(moments, goal.half, goal.level)
         found.append(more / moments.count)
     return found
 

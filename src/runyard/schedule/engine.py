@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,6 @@ class Engine:
         folder: Path,
         publish: Callable[[Event], None],
         functions: dict[str, Callable[..., Any]] | None = None,
-        observers: Sequence[Callable[[Sequence[OutcomeRow]], None]] = (),
         intake: Intake | None = None,
         spent: float = 0.0,
     ) -> None:
@@ -71,7 +70,6 @@ class Engine:
         self._folder = folder  # of the yard
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
-        self._observers = observers
         self._intake = intake  # the engine stays until this is closed
         self._spent = spent  # seconds of this run that other engines had
         self._redactor = Redactor()
@@ -112,7 +110,7 @@ class Engine:
                 self._intake.open(self._recorded.id, backend.wake)
             recorder = Recorder(
                 self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake,
-                [*self._observers, *([meter.observe] if meter else [])], self._intake,
+                meter, self._intake,
             )  # fmt: skip
             recorder.start()
             stack.callback(lambda: self._close_recorder(recorder, end, begin))

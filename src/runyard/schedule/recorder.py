@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runyard import faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError, StoreFull
@@ -25,6 +25,9 @@ from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.outcome import OutcomeRow, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
+
+if TYPE_CHECKING:
+    from runyard.schedule.meter import Meter
 
 COMMIT_SECONDS = 0.1
 """The least time between two commits: what comes in meanwhile is written together."""
@@ -67,7 +70,7 @@ class Recorder:
         audit: AuditLog,
         task_audit: Callable[[int], AuditLog] | None,
         wake: Callable[[], None],
-        observers: Sequence[Callable[[Sequence[OutcomeRow]], None]] = (),
+        meter: Meter | None = None,
         intake: Intake | None = None,
     ) -> None:
         self._store = store
@@ -77,7 +80,7 @@ class Recorder:
         self._audit = audit
         self._task_audit = task_audit
         self._wake = wake
-        self._observers = observers  # see outcomes as they come in, before they are written
+        self._meter = meter  # sees outcomes as they come in, before they are written
         self._intake = intake
         self._told: tuple[int, float] | None = None  # what the store knows of this engine's pace
         self._lock = threading.Lock()
@@ -108,8 +111,8 @@ class Recorder:
     def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
         """Outcomes that belong to a claim."""
         held.left -= len(rows)
-        for observe in self._observers:
-            observe(rows)
+        if self._meter is not None:
+            self._meter.observe(rows)
         if self._intake is not None:
             rows = self._intake.ended(rows)
         with self._lock:

@@ -112,6 +112,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if value is not None and not least <= value < math.inf:
                 raise BadSpec(f"{name} is {value!r}", hint=f"use a number from {least} up")
 
+    @property
+    def reads_values(self) -> bool:
+        """Whether an engine looks at what tasks return."""
+        return self.metric is not None or bool(self.budget.keys() - {TASKS, MINUTES})
+
     def with_(self, **changes: Any) -> Options:
         """A copy with changes, as people write them: `timeout="30s"`, `priority="high"`."""
         given = {k: v for k, v in changes.items() if v is not None}

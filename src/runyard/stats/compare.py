@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from runyard.errors import UsageError
-from runyard.stats.compare_many import Correction, adjusted, benjamini_hochberg, holm
+from runyard.stats.compare_many import Correction, adjusted, benjamini_hochberg, holm, matches
 from runyard.stats.compare_power import POWER, minimum_detectable_effect, needed, noncentrality
 from runyard.stats.compare_rates import newcombe_paired, paired_rates, unpaired_rates
 from runyard.stats.compare_result import About, Better, Comparison
@@ -88,12 +87,8 @@ def compare_all(
             f"there is no group {baseline!r} to compare with",
             hint=f"groups: {', '.join(map(str, groups))}",
         )
-    if baseline is None:
-        matches = list(combinations(groups, 2))
-    else:
-        matches = [(label, baseline) for label in groups if label != baseline]
     found = []
-    for one, other in matches:
+    for one, other in matches(groups, baseline):
         a, b, about = groups[one], groups[other], About(one, other, metric, better)
         if isinstance(a, Moments) and isinstance(b, Moments):
             if paired or interval == "bootstrap":

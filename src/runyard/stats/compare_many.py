@@ -1,9 +1,10 @@
-"""Corrections for making several comparisons at once."""
+"""Several comparisons at once: who with whom, and the corrections for that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -47,6 +48,13 @@ def adjusted(
         replace(comparison, p_adjusted=float(p), correction=_NAMES[correction])
         for comparison, p in zip(comparisons, ps, strict=True)
     ]
+
+
+def matches(labels: Iterable[str], baseline: str | None = None) -> list[tuple[str, str]]:
+    """Who is compared with whom: every two, or each with the baseline."""
+    if baseline is None:
+        return list(combinations(labels, 2))
+    return [(label, baseline) for label in labels if label != baseline]
 
 
 def _ordered(ps: ArrayLike) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.intp]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -59,14 +60,14 @@ class Goal:
     half: float
 
 
-class Term:
+class Term(ABC):
     """Something with a number."""
 
     rank: ClassVar[int] = 9
 
+    @abstractmethod
     def value(self, figures: Figures) -> float:
         """Its number, NaN when that is not known."""
-        raise NotImplementedError
 
     def names(self) -> Iterator[tuple[str, bool]]:
         """The names used, and whether each stands alone."""
@@ -76,9 +77,9 @@ class Term:
 class Known(Term):
     """A term whose figure the caller's values hold."""
 
+    @abstractmethod
     def ask(self, values: Values) -> float:
         """Get the figure."""
-        raise NotImplementedError
 
     def value(self, figures: Figures) -> float:
         """The figure, asked for once."""
@@ -219,18 +220,18 @@ class Calculated(Term):
         return f"{left} {self.sign} {_inside(self.right, self.right.rank <= self.rank)}"
 
 
-class Test:
+class Test(ABC):
     """Something that holds, does not hold, or is not known (None)."""
 
     rank: ClassVar[int] = 4
 
+    @abstractmethod
     def judge(self, figures: Figures) -> tuple[bool | None, str]:
         """The answer, and the text with the figures put in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def names(self) -> Iterator[tuple[str, bool]]:
         """The names used."""
-        raise NotImplementedError
 
     def goals(self) -> Iterator[Goal]:
         """The interval widths waited for."""
