@@ -47,22 +47,26 @@ class Columns:
     """The columns of one batch, in task order; a task without a value is NaN."""
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
+        """Map every file now, so that whoever makes them anew takes none away."""
         self._folder = folder
         self._sums: dict[str, int] = index["sums"]
-        self._mapped: dict[str, Array] = {}
+        self._checked: set[str] = set()
         self.total: int = index["total"]
         self.names: tuple[str, ...] = tuple(index["metrics"])
+        kinds = {f"_{name}": kind for name, kind in FIXED.items()}
+        kinds |= {str(number): "f8" for number in range(len(self.names))}
+        self._files = {name: self._mapped(name, kind) for name, kind in kinds.items()}
 
     def fixed(self, name: str) -> Array:
         """One of `FIXED`."""
-        return self._map(f"_{name}", FIXED[name])
+        return self._whole(f"_{name}")
 
     def metric(self, name: str) -> NDArray[np.float64]:
         """A metric by its path."""
         if name not in self.names:
             known = ", ".join(self.names[:20]) or "none: the tasks return no number"
             raise NotFound(f"there is no metric {name!r}", hint=f"the metrics are: {known}")
-        return self._map(str(self.names.index(name)), "f8")
+        return self._whole(str(self.names.index(name)))
 
     def chosen(self, names: Iterable[str] | None) -> list[str]:
         """The metrics asked for; all of them where none is."""
@@ -71,32 +75,25 @@ class Columns:
             self.metric(name)
         return wanted
 
-    def is_whole(self) -> bool:
-        """Whether every file is there in its size; what it holds is checked when it is used."""
-        kinds = {f"_{name}": kind for name, kind in FIXED.items()}
-        kinds |= {str(number): "f8" for number in range(len(self.names))}
-        return all(
-            (self._folder / name).stat().st_size == self.total * np.dtype(kind).itemsize
-            for name, kind in kinds.items()
-        )
-
-    def _map(self, name: str, kind: str) -> Array:
+    def _mapped(self, name: str, kind: str) -> Array:
         if not self.total:
             return np.empty(0, kind)
-        if name not in self._mapped:
-            self._mapped[name] = self._checked(self._folder / name, kind, self._sums[name])
-        return self._mapped[name]
+        mapped = np.memmap(self._folder / name, kind, "r").view(np.ndarray)
+        if len(mapped) != self.total:
+            raise ValueError(f"{name} has another size")
+        return mapped
 
-    def _checked(self, path: Path, kind: str, checksum: int) -> Array:
-        with contextlib.suppress(OSError, ValueError):  # it is gone, or of another size
-            mapped = np.memmap(path, kind, "r").view(np.ndarray)
-            if len(mapped) == self.total and zlib.crc32(mapped.data) == checksum:
-                return mapped
-        raise StoreDamaged(
-            f"{path} is not what was written",
-            hint="the batch has run again, and its results are to be asked for again; or the file "
-            "is damaged: remove its folder, it is made again",
-        )
+    def _whole(self, name: str) -> Array:
+        """A column, checked when it is used for the first time."""
+        array = self._files[name]
+        if self.total and name not in self._checked:
+            if zlib.crc32(array.data) != self._sums[name]:
+                raise StoreDamaged(
+                    f"{self._folder / name} is not what was written",
+                    hint="the file is damaged: remove its folder, it is made again",
+                )
+            self._checked.add(name)
+        return array
 
 
 def read_columns(result: Result) -> Columns:
@@ -108,21 +105,18 @@ def read_columns(result: Result) -> Columns:
         scratch = _scratch(None)
         return _passing(scratch, _build_whole(result, scratch, key))
     home = result.folder / "columns"
-    return _load(home, key) or _made(result, home, key)
+    with _alone(home.parent):
+        return _load(home, key) or _made(result, home, key)
 
 
 def _made(result: Result, home: Path, key: list[Any]) -> Columns:
-    """Columns that stay; of several who ask at once, one makes them and the others find them."""
-    with _alone(home.parent):
-        found = _load(home, key)
-        if found is not None:
-            return found
-        scratch = _scratch(home.parent)
-        index = _build_whole(result, scratch, key)
-        shutil.rmtree(home, ignore_errors=True)
-        with contextlib.suppress(OSError):  # they can't be kept there
-            scratch.rename(home)
-            return Columns(home, index)
+    """Columns that stay."""
+    scratch = _scratch(home.parent)
+    index = _build_whole(result, scratch, key)
+    shutil.rmtree(home, ignore_errors=True)
+    with contextlib.suppress(OSError):  # they can't be kept there
+        scratch.rename(home)
+        return Columns(home, index)
     return _passing(scratch, index)
 
 
@@ -135,7 +129,7 @@ def _passing(folder: Path, index: dict[str, Any]) -> Columns:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait until nobody else makes columns in this folder, in whatever process."""
+    """Of several who ask at once, one makes the columns and the others find them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -160,10 +154,7 @@ def _scratch(parent: Path | None) -> Path:
 def _load(home: Path, key: list[Any]) -> Columns | None:
     try:
         index = json.loads((home / "index.json").read_text())
-        if index["key"] != key:
-            return None
-        found = Columns(home, index)
-        return found if found.is_whole() else None
+        return Columns(home, index) if index["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
