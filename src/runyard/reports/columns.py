@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.spec.codec import decode, decode_as
-from runyard.spec.fields import leaves
+from runyard.spec.fields import WHOLE, leaves
 from runyard.spec.outcome import OutcomeRow, sound
 from runyard.spec.status import COMPLETED
 
@@ -39,6 +39,8 @@ CHUNK = 65_536
 MOST_METRICS = 500
 FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
 """What every outcome has; a task without one has status 0."""
+
+_NUMBERS = frozenset({int, float, bool})
 
 Array = NDArray[Any]
 
@@ -279,20 +281,10 @@ class _Writer:
 
 def _numbers(values: list[Any]) -> dict[str, NDArray[np.float64]]:
     """The numeric fields of many values, by path."""
-    first = next((v for v in values if v is not None), None)
-    if type(first) is dict and all(type(v) is dict and v.keys() == first.keys() for v in values):
-        fast: dict[str, NDArray[np.float64]] = {}
-        if all(type(k) is str and type(x) in (int, float, bool) for k, x in first.items()):
-            with contextlib.suppress(ValueError, TypeError, OverflowError):
-                for key in first:
-                    column = [v[key] for v in values]
-                    if not {type(x) for x in column} <= {int, float, bool}:
-                        raise TypeError
-                    fast[key] = np.array(column, float)
-                return fast
-    elif {type(v) for v in values} <= {int, float, bool}:
-        with contextlib.suppress(OverflowError):
-            return {"value": np.array(values, float)}
+    alike = _of_one_shape(values)
+    if alike is not None:
+        with contextlib.suppress(OverflowError):  # a number too large for an array
+            return {path: np.array(column, float) for path, column in alike.items()}
     found: dict[str, NDArray[np.float64]] = {}
     for at, value in enumerate(values):
         for path, number in leaves(value):
@@ -300,6 +292,18 @@ def _numbers(values: list[Any]) -> dict[str, NDArray[np.float64]]:
                 found[path] = np.full(len(values), np.nan)
             found[path][at] = number
     return found
+
+
+def _of_one_shape(values: list[Any]) -> dict[str, list[Any]] | None:
+    """The columns of values that are all bare numbers, or all the same flat fields of numbers."""
+    kinds = {type(value) for value in values}
+    if kinds <= _NUMBERS:
+        return {WHOLE: values}
+    if kinds != {dict} or any(value.keys() != values[0].keys() for value in values):
+        return None
+    columns = {key: [value[key] for value in values] for key in values[0]}
+    plain = all(type(key) is str and {type(x) for x in c} <= _NUMBERS for key, c in columns.items())
+    return columns if plain else None
 
 
 def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:

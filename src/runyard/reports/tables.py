@@ -25,10 +25,8 @@ _NAMES = {status.code: status.value for status in FINAL_STATES}
 
 def wide(result: Result, status: Status | str | None = None) -> Iterator[dict[str, Any]]:
     """Columns by name, some rows at a time; only tasks that have an outcome."""
-    known = result.coordinates
-    labels = heads(known, {*FIRST, *LAST}, "param")
-    metrics = heads(result.columns.names, {*FIRST, *LAST, *labels}, "value")
-    texts = {name for name, axis in known.items() if not _is_plain(axis)}
+    labels, metrics = _heads(result)
+    texts = {name for name, axis in result.coordinates.items() if _kind(axis) == "string"}
     errors = _errors(result)
     wanted = codes_of(status)
     for table in read_table(result, ROW_GROUP):
@@ -103,13 +101,18 @@ def _fields(result: Result, pa: Any) -> list[Any]:
     return [pa.field(name, kinds[kind]) for name, kind in _kinds(result).items()]
 
 
+def _heads(result: Result) -> tuple[list[str], list[str]]:
+    """The names of the columns of parameters and of metrics."""
+    labels = heads(result.coordinates, {*FIRST, *LAST}, "param")
+    return labels, heads(result.columns.names, {*FIRST, *LAST, *labels}, "value")
+
+
 def _kinds(result: Result) -> dict[str, str]:
     """The kind of each column, in order."""
-    known = result.coordinates
-    labels = heads(known, {*FIRST, *LAST}, "param")
-    metrics = heads(result.columns.names, {*FIRST, *LAST, *labels}, "value")
+    labels, metrics = _heads(result)
+    axes = result.coordinates.values()
     kinds = {"task": "int64", "status": "string"}
-    kinds |= {head: _kind(axis) for head, axis in zip(labels, known.values(), strict=True)}
+    kinds |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
     kinds |= dict.fromkeys(metrics, "double")
     rest = {"attempt": "uint32", "started": "double", "seconds": "double", "worker": "int64"}
     return kinds | rest | {"error": "string"}
@@ -125,11 +128,6 @@ def _kind(axis: Coordinate) -> str:
     if kinds == {int}:
         return "int64" if all(abs(v or 0) < 2**63 for v in values) else "string"
     return "double" if kinds and kinds <= {int, float} else "string"
-
-
-def _is_plain(axis: Coordinate) -> bool:
-    """Whether its values go into a column as they are."""
-    return _kind(axis) != "string"
 
 
 def _plain(value: Any) -> Any:
