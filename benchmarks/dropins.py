@@ -16,6 +16,8 @@ WORKERS = 2
 CALLS = 300
 MAP = 5000
 TREES = 12
+TURNS = 5
+BACKENDS = ("loky", "runyard")
 SEARCHES = {"GridSearchCV": "grid_search", "cross_val_score": "cross_validation"}
 
 Answer = dict[str, Any]
@@ -23,14 +25,10 @@ Answer = dict[str, Any]
 
 def measure(rounds: int) -> list[Figure]:
     """Fits of 20 ms and more on loky and on Runyard; a call through each executor."""
-    fits = {
-        f"{what}, {backend}": _fit(how, backend)
-        for what, how in SEARCHES.items()
-        for backend in ("loky", "runyard")
-    }
+    fits = {what: _fits(how) for what, how in SEARCHES.items()}
     calls = {name: _calls(name) for name in ("standard", "runyard")}
     measured = in_rounds("dropins", fits | calls, rounds)
-    found = [figure for what in SEARCHES for figure in _fit_figures(what, measured)]
+    found = [figure for what in SEARCHES for figure in _fit_figures(what, measured[what])]
     return found + _call_figures(measured)
 
 
@@ -53,20 +51,29 @@ def cross_validation() -> list[float]:
     return [float(score) for score in cross_val_score(forest, features, classes, cv=splits)]
 
 
-def fit(folder: str, how: str, backend: str) -> Answer:
-    """Seconds for a search on warm workers, and what one fit takes in this process."""
+def fits(folder: str, how: str) -> Answer:
+    """Searches by turns on warm workers of both backends, and what one fit takes here.
+
+    Two searches that follow one another meet the same machine; two processes a minute apart do not.
+    """
     import joblib
 
     import runyard  # noqa: F401  which makes its backend known
 
     search = {"grid_search": grid_search, "cross_validation": cross_validation}[how]
     os.chdir(folder)
-    with joblib.parallel_config(backend, n_jobs=WORKERS):
-        search()
-        used, begin = _processor_seconds(), time.perf_counter()
-        scores = search()
-        seconds, used = time.perf_counter() - begin, _processor_seconds() - used
-    return {"seconds": seconds, "used": used, "scores": scores, "one": _one_fit()}
+    answer: Answer = {backend: {"seconds": [], "used": []} for backend in BACKENDS}
+    for turn in range(-1, TURNS):
+        for backend in BACKENDS if turn % 2 else reversed(BACKENDS):
+            with joblib.parallel_config(backend, n_jobs=WORKERS):
+                used, begin = _processor_seconds(), time.perf_counter()
+                scores = search()
+                seconds, used = time.perf_counter() - begin, _processor_seconds() - used
+            assert scores == answer.setdefault("scores", scores)
+            if turn >= 0:  # the first turn starts the workers
+                answer[backend]["seconds"].append(seconds)
+                answer[backend]["used"].append(used)
+    return answer | {"one": _one_fit()}
 
 
 def calls(folder: str, name: str) -> Answer:
@@ -115,24 +122,22 @@ def _one_fit() -> float:
     return min(times)
 
 
-def _fit(how: str, backend: str) -> Callable[[int], Answer]:
-    return lambda _: fresh(f"{__name__}:fit", how=how, backend=backend)
+def _fits(how: str) -> Callable[[int], Answer]:
+    return lambda _: fresh(f"{__name__}:fits", how=how)
 
 
 def _calls(name: str) -> Callable[[int], Answer]:
     return lambda _: fresh(f"{__name__}:calls", name=name)
 
 
-def _fit_figures(what: str, measured: dict[str, list[Answer]]) -> list[Figure]:
-    theirs, ours = measured[f"{what}, loky"], measured[f"{what}, runyard"]
-    assert all(a["scores"] == b["scores"] for a, b in zip(theirs, ours, strict=True))
-    one = min(answer["one"] for answer in ours + theirs)
+def _fit_figures(what: str, answers: list[Answer]) -> list[Figure]:
+    one = min(answer["one"] for answer in answers)
     found = []
     for field, measure, target in (
         ("seconds", f"time, of loky's; 1 fit {1000 * one:.0f} ms, same scores", at_most(1.10)),
         ("used", "processor time, of loky's", None),
     ):
-        above, below = ([answer[field] for answer in side] for side in (ours, theirs))
+        below, above = ([n for a in answers for n in a[side][field]] for side in BACKENDS)
         note = f"{median(above):.2f} s, loky {median(below):.2f} s; {spread(above, below)}"
         ratio = median_ratio(above, below)
         found.append(Figure("dropins", f"{what}: {measure}", ratio, "×", target, note))
