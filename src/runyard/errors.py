@@ -79,8 +79,26 @@ class StoreDamaged(StoreError):
     """Stored bytes are not what was written."""
 
 
-class StoreFull(StoreError):
+class StoreUnready(StoreError):
+    """The store can take nothing at the moment; that may pass."""
+
+    patience = 5.0
+    """Seconds that an engine waits for that."""
+
+    waiting = "the store takes nothing at the moment"
+
+
+class StoreFull(StoreUnready):
     """No room left on the disk."""
+
+    waiting = "the disk is full: nothing more is started until there is room"
+
+
+class StoreAway(StoreUnready):
+    """The database server can't be reached."""
+
+    patience = 120.0
+    waiting = "the database can't be reached: nothing more is started until it is back"
 
 
 class ClaimLost(StoreError):

@@ -35,8 +35,8 @@ from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
 from runyard.spec.task import defaults_of
-from runyard.store import open_store
-from runyard.store.base import Store
+from runyard.store import files_folder, open_store
+from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded, encode_options
 from runyard.store.rows import BatchRow
 
@@ -50,8 +50,10 @@ class Yard:
     def __init__(self, location: str | Path | None = None, *, durable: bool = False) -> None:
         """Open the yard at a folder (default: `$RUNYARD_YARD`, else `.runyard`).
 
-        `memory:` gives one that is gone with the object, for tests. With `durable`, each commit
-        waits for the disk, so that a power cut loses nothing either.
+        `postgresql://…` names one that machines share; what files there are, each machine keeps
+        for itself (in `$RUNYARD_FILES`, else below `.runyard`). `memory:` gives one that is gone
+        with the object, for tests. With `durable`, each commit waits for the disk, so that a power
+        cut loses nothing either.
         """
         self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
         self.bus = EventBus()
@@ -62,7 +64,7 @@ class Yard:
         if self.location == "memory:":
             self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
             weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
-        self.folder = self._temporary or Path(self.location).absolute()
+        self.folder = self._temporary or files_folder(self.location).absolute()
 
     @property
     def store(self) -> Store:
@@ -132,6 +134,22 @@ class Yard:
         notices = self._code_notices(recorded)
         place = open_backend(backend, workers)
         return self._run(recorded, place, {}, codec, progress, on_event, notices)
+
+    def take_part(
+        self,
+        name: str,
+        outranked: Callable[[Transaction], bool],
+        *,
+        backend: str = "processes",
+        workers: int | None = None,
+        progress: Progress = None,
+        on_event: OnEvent | None = None,
+    ) -> Result:
+        """Go on with a batch beside others, until nothing is left to take or it is outranked."""
+        recorded = self.recorded(name)
+        place = open_backend(backend, workers)
+        notices = self._code_notices(recorded)
+        return self._run(recorded, place, {}, "msgpack", progress, on_event, notices, outranked)
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let the failed tasks run again at the next `resume`; how many there are."""
@@ -241,6 +259,7 @@ class Yard:
         progress: Progress,
         on_event: OnEvent | None,
         notices: list[str],
+        outranked: Callable[[Transaction], bool] | None = None,
     ) -> Result:
         with contextlib.ExitStack() as stack:
             stack.callback(backend.close)
@@ -252,7 +271,7 @@ class Yard:
             while end is End.FINISHED:
                 if recorded.row.pending:
                     spent = clock.monotonic() - begin
-                    end = self._run_once(recorded, backend, functions, spent)
+                    end = self._run_once(recorded, backend, functions, spent, outranked)
                 more = None
                 if end is End.FINISHED and recorded.options.until is not None:
                     more = self._replicated(recorded.name, codec, functions)
@@ -268,10 +287,12 @@ class Yard:
         backend: Backend,
         functions: dict[str, Callable[..., Any]],
         spent: float,
+        outranked: Callable[[Transaction], bool] | None,
     ) -> End:
         engine = Engine(
-            self.store, recorded, backend, self.folder, self.bus.publish, functions, spent=spent
-        )
+            self.store, recorded, backend, self.folder, self.bus.publish, functions, spent=spent,
+            outranked=outranked,
+        )  # fmt: skip
         try:
             end = engine.run()
         except StopNow:
@@ -314,11 +335,15 @@ class Yard:
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
-        with self.store.transaction() as tx:
+
+        def record(tx: Transaction) -> tuple[Recorded, list[str]]:
+            grown = batch
             if batch.options.until is not None:
-                batch = as_grown(batch, tx.batch(batch.record_name))
-            row, _, notices = enroll(tx, batch, root=root, code=code)
-        return Recorded(row), notices
+                grown = as_grown(batch, tx.batch(batch.record_name))
+            row, _, notices = enroll(tx, grown, root=root, code=code)
+            return Recorded(row), notices
+
+        return self.store.write(record)
 
     @staticmethod
     def _code_notices(recorded: Recorded) -> list[str]:

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from databases import postgres_url
+
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import COMPLETED
 from runyard.store import open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import BatchRow
 
-KINDS = ("sqlite", "memory")
+KINDS = ("sqlite", "postgres", "memory")
 """Every store there is; the conformance suite runs once for each."""
 
 
 def store_of(kind: str, folder: Path) -> Store:
-    return open_store(folder / "yard" if kind == "sqlite" else "memory:")
+    places = {"sqlite": lambda: folder / "yard", "postgres": postgres_url}
+    return open_store(places[kind]() if kind in places else "memory:")
 
 
 def described(tx: Transaction, name: str = "b", total: int = 10, **columns: Any) -> BatchRow:

@@ -21,6 +21,7 @@ SECTIONS = {
         "run": ("run:run", "Run a batch, or go on with it."),
         "resume": ("resume:resume", "Go on with what is not finished."),
         "retry": ("resume:retry", "Run the failed tasks of a batch again."),
+        "worker": ("worker:worker", "Take work from a yard that others fill."),
         "stop": ("control:stop", "Let running engines finish their tasks and stop."),
         "cancel": ("control:cancel", "Cancel a batch or a task, running or not."),
     },

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from runyard.errors import EngineError, NotFound
+from runyard.store import without_password
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -102,7 +103,8 @@ class Session:
         """The yard, open; only a command that runs something makes one."""
         if not create and not self.has_yard():
             raise NotFound(
-                f"there is no yard at {self.location}", hint="say where it is with --yard PATH"
+                f"there is no yard at {without_password(self.location)}",
+                hint="say where it is with --yard PATH",
             )
         from runyard.yard import Yard
 
@@ -114,7 +116,7 @@ class Session:
         import shlex
 
         given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
-        where = ["--yard", self.location] if given else []
+        where = ["--yard", without_password(self.location)] if given else []
         return shlex.join(["runyard", *words, *where])
 
 

@@ -4,7 +4,7 @@ Success is a row in the store and no event, so that a million no-ops drown nobod
 
     Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
            ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
-           ├─ WorkerLost
+           ├─ WorkerLost, ResultsRefused
            ├─ Notice
            └─ Progress    (live only)
 """
@@ -58,6 +58,7 @@ class BatchFinished(Event):
     completed: int
     failed: int
     cancelled: int
+    recorded: int  # by this run
     seconds: float
 
 
@@ -69,6 +70,7 @@ class BatchStopped(Event):
     completed: int
     failed: int
     cancelled: int
+    recorded: int  # by this run
     seconds: float
 
 
@@ -118,6 +120,13 @@ class WorkerLost(Event):
     worker: int
     reason: str
     task: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsRefused(Event):
+    """What this engine brought too late: another one had taken the tasks over."""
+
+    tasks: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,14 @@ from runyard.store.rows import Claim
 class Held:
     """A claim, how many of its tasks have no outcome yet, and what they ask for."""
 
-    __slots__ = ("_calls", "_priorities", "claim", "left", "priority", "retries", "timeouts")
+    __slots__ = (
+        "_calls", "_priorities", "claim", "left", "lost", "priority", "retries", "timeouts",
+    )  # fmt: skip
 
     def __init__(self, claim: Claim, priority: int = Priority.MEDIUM) -> None:
         self.claim = claim
         self.left = claim.size
+        self.lost = False  # another engine has it
         self.priority = priority  # of those that ask for none
         self.retries: dict[int, int] = {}
         self.timeouts: dict[int, float] = {}
@@ -99,23 +102,27 @@ class Agenda:
 
     def add_range(self, held: Held, low: int, high: int) -> None:
         """Numbers at their first attempt."""
-        if high > low:
+        if high > low and not held.lost:
             self._ranges.append((held, low, high))
             self._in_ranges += high - low
 
     def add_item(self, held: Held, item: Item) -> None:
         """One task with its attempt number."""
+        if held.lost:
+            return
         entry = -held.priority_of(item.task), next(self._serial), held, item
         heapq.heappush(self._items, entry)
 
     def add_back(self, held: Held, items: Iterable[Item]) -> None:
         """Tasks that were taken and not started: they come before others of their priority."""
-        for item in items:
+        for item in () if held.lost else items:
             entry = -held.priority_of(item.task), item.task - (1 << 62), held, item
             heapq.heappush(self._items, entry)
 
     def add_later(self, due: float, held: Held, item: Item) -> None:
         """A retry."""
+        if held.lost:
+            return
         heapq.heappush(self._later, (due, next(self._serial), held, item))
 
     def wake_due(self, now: float) -> None:
@@ -140,6 +147,16 @@ class Agenda:
             self._ranges.appendleft((held, cut, high))
         self._in_ranges -= cut - low
         return Piece(held, low, cut, None)
+
+    def drop(self, held: Held) -> None:
+        """Another engine has this claim: nothing of it is started here."""
+        held.lost = True
+        self._items = [entry for entry in self._items if entry[2] is not held]
+        self._later = [entry for entry in self._later if entry[2] is not held]
+        heapq.heapify(self._items)
+        heapq.heapify(self._later)
+        self._ranges = deque(each for each in self._ranges if each[0] is not held)
+        self._in_ranges = sum(high - low for _, low, high in self._ranges)
 
     def remove(self, tasks: set[int]) -> list[tuple[Held, Item]]:
         """Take these out, wherever they wait."""

@@ -19,7 +19,7 @@ from runyard.attempt.slots import IDLE, Slots
 from runyard.attempt.wire import Job
 from runyard.backends import backend_class
 from runyard.backends.base import Backend
-from runyard.errors import StoreFull, UsageError
+from runyard.errors import NotFound, StoreFull, UsageError
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -38,6 +38,7 @@ from runyard.schedule.listed import cancel_doomed, record_listed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
+from runyard.schedule.supply import history_of
 from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
@@ -63,6 +64,7 @@ class Engine:
         functions: dict[str, Callable[..., Any]] | None = None,
         intake: Intake | None = None,
         spent: float = 0.0,
+        outranked: Callable[[Transaction], bool] | None = None,
     ) -> None:
         self._store = store
         self._recorded = recorded
@@ -72,6 +74,7 @@ class Engine:
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
         self._intake = intake  # the engine stays until this is closed
         self._spent = spent  # seconds of this run that other engines had
+        self._outranked = outranked  # of a worker: whether something more urgent waits
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -110,7 +113,7 @@ class Engine:
                 self._intake.open(self._recorded.id, backend.wake)
             recorder = Recorder(
                 self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake,
-                meter, self._intake,
+                meter, self._intake, self._outranked,
             )  # fmt: skip
             recorder.start()
             stack.callback(lambda: self._close_recorder(recorder, end, begin))
@@ -133,31 +136,38 @@ class Engine:
             raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
 
     def _sign_on(self) -> int:
-        backend = self._backend
-        with self._store.transaction() as tx:
-            number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
-            self._store.hold_life(number)  # before others can see it and take it for dead
-            sweep_dead_engines(tx, self._store, self._folder)
-            tx.update_engine(number, batch=self._recorded.id)
-            found = tx.batch_by_id(self._recorded.id)
-            assert found is not None
-            started = found.started if found.started is not None else clock.now()
-            if self._recorded.listed:
-                cancel_doomed(tx, self._recorded.id)
-            row = tx.update_batch(self._recorded.id, started=started, control=None)
-        self._recorded = Recorded(row)
+        number, self._recorded = self._store.write(self._signed_on)
         return number
 
+    def _signed_on(self, tx: Transaction) -> tuple[int, Recorded]:
+        backend = self._backend
+        number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
+        self._store.hold_life(number)  # before others can see it and take it for dead
+        sweep_dead_engines(tx, self._store, self._folder)
+        tx.update_engine(number, batch=self._recorded.id)
+        found = tx.batch_by_id(self._recorded.id)
+        if found is None:
+            raise NotFound(f"{self._recorded.name} was removed from the store")
+        started = found.started if found.started is not None else clock.now()
+        if self._recorded.listed:
+            cancel_doomed(tx, self._recorded.id)
+        row = tx.update_batch(self._recorded.id, started=started, control=None)
+        return number, Recorded(row)
+
     def _sign_off(self, number: int, loop: Loop | None, seconds: float) -> None:
+        claims = loop.leave() if loop else []
+
+        def leave(tx: Transaction) -> None:
+            for claim in claims:
+                if tx.holds(claim):
+                    tx.release(claim, finished=False)
+            found = tx.batch_by_id(self._recorded.id)
+            if found is not None:
+                tx.update_batch(found.id, seconds=found.seconds + seconds)
+            tx.sign_off(number)
+
         try:
-            with self._store.transaction() as tx:
-                for claim in loop.leave() if loop else []:
-                    if tx.holds(claim):
-                        tx.release(claim, finished=False)
-                found = tx.batch_by_id(self._recorded.id)
-                if found is not None:
-                    tx.update_batch(found.id, seconds=found.seconds + seconds)
-                tx.sign_off(number)
+            self._store.write(leave)
         finally:
             self._store.drop_life(number)
 
@@ -169,6 +179,7 @@ class Engine:
                 "completed": counts.completed,
                 "failed": counts.failed,
                 "cancelled": counts.cancelled,
+                "recorded": recorder.recorded,
                 "seconds": clock.monotonic() - begin,
             }
             whole = end is not None and counts.pending == 0
@@ -191,11 +202,8 @@ class Engine:
             )  # fmt: skip
 
     def _loop(self, number: int, slots: Slots, recorder: Recorder, meter: Meter | None) -> Loop:
-        history: dict[int, tuple[int, int]] = {}
         with self._store.snapshot() as view:
-            for row in view.attempts(self._recorded.id):
-                errors, crashes = history.get(row.task, (0, 0))
-                history[row.task] = (errors + 1 - row.crash, crashes + row.crash)
+            history = history_of(view.attempts(self._recorded.id))
 
         def publish(event: Event) -> None:
             self._say(recorder, event)
@@ -209,6 +217,7 @@ class Engine:
             name=batch.name, options=batch.options, backend=self._backend, slots=slots,
             agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
             meter=meter, intake=self._intake, spent=self._spent,
+            leaves=self._outranked is not None,
         )  # fmt: skip
 
     def _say(self, recorder: Recorder, event: Event) -> None:
@@ -246,7 +255,7 @@ class Engine:
             plan=batch.row.plan,
             functions=self._functions,
             codec=batch.codec,
-            root=batch.row.root,
+            root=batch.row.root if Path(batch.row.root).is_dir() else os.getcwd(),
             path=tuple(place or os.getcwd() for place in sys.path),
             folder=str(self._batch_folder),
             engine=number,

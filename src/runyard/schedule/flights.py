@@ -118,6 +118,13 @@ class Flights:
                 self.put_back(flight, flight.done if position is None else position + 1)
                 behind = True
 
+    def drop(self, held: Held) -> None:
+        """Another engine has this claim: start nothing more of it."""
+        for number, lane in enumerate(self._lanes):
+            theirs = [flight.chunk.id for flight in lane if flight.held is held]
+            if theirs:
+                self._slots.stop(number, theirs[-1])
+
     def watch(self) -> None:
         """End what is past its limits; where lanes idle, take from behind what takes long."""
         limited = self._options.timeout or self._options.memory or self.limits

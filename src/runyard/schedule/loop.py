@@ -20,12 +20,13 @@ from runyard.events import (
     Event,
     Notice,
     Progress,
+    ResultsRefused,
     TaskCancelled,
     TaskEmitted,
     WorkerLost,
 )
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Piece
+from runyard.schedule.agenda import Agenda, Held, Piece
 from runyard.schedule.flights import Flight, Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
@@ -55,6 +56,7 @@ class End(enum.Enum):
     FAIL_FAST = "fail-fast"  # resumable
     BUDGET = "budget"  # resumable
     CANCELLED = "cancelled"
+    LEFT = "left"  # others have what is left, or something more urgent waits
 
 
 class Loop:
@@ -75,6 +77,7 @@ class Loop:
         meter: Meter | None = None,
         intake: Intake | None = None,
         spent: float = 0.0,
+        leaves: bool = False,
     ) -> None:
         self._name = name
         self._options = options
@@ -86,6 +89,7 @@ class Loop:
         self._meter = meter
         self._intake = intake
         self._spent = spent  # of the deadline
+        self._leaves = leaves  # when there is nothing to claim
         self._flights = Flights(backend, slots, agenda, options)
         self._supply = Supply(
             name=name, priority=options.priority, lanes=backend.lanes,
@@ -99,7 +103,7 @@ class Loop:
         self._shown = 0.0
         self._ticked = 0.0
         self._alone = False  # a suspect is under way
-        self._full = False
+        self._waits = False  # for the store
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -122,6 +126,8 @@ class Loop:
                 raise self._recorder.error
             if self._judge.has_had_enough and self._ending is None:
                 self._ending = End.FAIL_FAST
+            if self._leaves and self._ending is None and self._has_nothing_to_do():
+                self._ending = End.LEFT
             if self._ending is not None and not drained:
                 self._drain()
                 drained = True
@@ -149,10 +155,14 @@ class Loop:
         if not self._agenda.ready:
             self._recorder.hurry()
         if self._ending is not None:
-            return self._recorder.backlog == 0 and not self._supply.asked
+            return self._recorder.is_through and not self._supply.asked
         if self._intake is not None and self._intake.only:
             return self._recorder.backlog == 0
-        return self._recorder.counts.pending == 0
+        return self._recorder.counts.pending == 0 and self._recorder.is_through
+
+    def _has_nothing_to_do(self) -> bool:
+        waits = self._flights or self._agenda.ready or self._agenda.waiting or self._supply.suspects
+        return self._supply.is_dry and not waits and not self._recorder.backlog
 
     def _patience(self) -> float:
         due = self._agenda.next_due()
@@ -170,7 +180,7 @@ class Loop:
 
     def _dispatch(self) -> None:
         """Fill lanes that have room, one chunk each in turn."""
-        if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.full_since is not None:
+        if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.unready is not None:
             return
         budget = self._budget_left()
         if budget < 1:
@@ -332,15 +342,30 @@ class Loop:
                 self.stop(End.CANCELLED)
             elif wishes.control == "stop" or wishes.stop:
                 self.stop(End.STOPPED)
+            elif wishes.leave:
+                self.stop(End.LEFT)
+            self._supply.look_again()
             for task in wishes.cancelled:
                 self._publish(TaskCancelled(batch=self._name, task=task))
             fresh = set(wishes.cancel) - self._judge.cancelling
             if fresh:
                 self._cancel_tasks(fresh)
-        full, self._full = self._full, self._recorder.full_since is not None
-        if self._full and not full:
-            text = "the disk is full: nothing more is started until there is room"
-            self._publish(Notice(batch=self._name, text=text, level="warning"))
+        unready = self._recorder.unready
+        if unready is not None and not self._waits:
+            self._publish(Notice(batch=self._name, text=unready.waiting, level="warning"))
+        self._waits = unready is not None
+        while self._recorder.refused:
+            self._refuse(*self._recorder.refused.popleft())
+
+    def _refuse(self, held: Held, tasks: list[int]) -> None:
+        """Another engine has this claim, and what came of it here was too late."""
+        self._agenda.drop(held)
+        self._flights.drop(held)
+        self._publish(ResultsRefused(batch=self._name, tasks=tasks))
+        text = (
+            f"{len(tasks)} results came too late and were refused: another engine has these tasks"
+        )
+        self._publish(Notice(batch=self._name, text=text, level="warning"))
 
     def _cancel_tasks(self, tasks: set[int]) -> None:
         self._judge.cancelling |= tasks

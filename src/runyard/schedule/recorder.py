@@ -8,6 +8,7 @@ Everything the store has to do while a batch runs happens here, so the loop neve
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import deque
@@ -17,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from runyard import faults
-from runyard.errors import ClaimLost, StoreDamaged, StoreError, StoreFull
+from runyard.errors import ClaimLost, StoreDamaged, StoreError, StoreFull, StoreUnready
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held
 from runyard.schedule.intake import Handed, Intake
@@ -35,12 +36,6 @@ COMMIT_SECONDS = 0.1
 COMMIT_ROWS = 4096
 """So many rows are worth a commit of their own, however short ago the last one was."""
 
-LOOK_SECONDS = 0.2
-"""How often somebody else's wishes (stop, cancel) are looked for."""
-
-FULL_PATIENCE = 5.0
-"""How long a full disk is waited for before the run stops."""
-
 
 class Entry(NamedTuple):
     """Outcomes of one claim."""
@@ -57,6 +52,21 @@ class Wishes(NamedTuple):
     stop: bool
     cancel: list[int]  # tasks that an engine holds
     cancelled: list[int]  # tasks that nobody held, and that are cancelled now
+    leave: bool  # something more urgent waits elsewhere
+
+
+class Claimed(NamedTuple):
+    """The answer to a wish for tasks."""
+
+    claim: Claim | None  # None: there was nothing to claim
+    attempts: list[AttemptRow]  # that others made of them
+
+
+class Refused(NamedTuple):
+    """Outcomes that came too late: another engine has their tasks."""
+
+    held: Held
+    tasks: list[int]
 
 
 class Recorder:
@@ -72,6 +82,7 @@ class Recorder:
         wake: Callable[[], None],
         meter: Meter | None = None,
         intake: Intake | None = None,
+        outranked: Callable[[Transaction], bool] | None = None,
     ) -> None:
         self._store = store
         self._batch = batch.id
@@ -82,6 +93,7 @@ class Recorder:
         self._wake = wake
         self._meter = meter  # sees outcomes as they come in, before they are written
         self._intake = intake
+        self._outranked = outranked  # whether this engine should leave for something else
         self._told: tuple[int, float] | None = None  # what the store knows of this engine's pace
         self._lock = threading.Lock()
         self._work = threading.Event()  # there is something to write
@@ -90,6 +102,8 @@ class Recorder:
         self._attempts: list[AttemptRow] = []
         self._events: list[Event] = []
         self._wanted = 0
+        self._token = secrets.token_hex(8)  # of the next claim
+        self._unsure = False  # the last commit failed: it may have gone through all the same
         self._cancel_rest = False
         self._closing = False
         self._looked = 0.0
@@ -97,15 +111,30 @@ class Recorder:
         self.rate = 0.0
         self.engines = 1  # that run this batch, as of the last look
         self.counts = batch  # as of the last commit
+        self.recorded = 0  # outcomes of this engine
         self.backlog = 0  # rows that wait to be written
-        self.claims: deque[Claim | None] = deque()  # None: there was nothing to claim
+        self.claims: deque[Claimed] = deque()
+        self.refused: deque[Refused] = deque()
         self.wishes: deque[Wishes] = deque()
         self.error: StoreError | None = None
-        self.full_since: float | None = None
+        self.unready: StoreUnready | None = None  # why nothing can be written just now
+        self._unready_since = 0.0
+        self._listening: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._turn, name="runyard-recorder", daemon=True)
+
+    @property
+    def is_through(self) -> bool:
+        """Whether everything that came in is written or refused, and the loop knows."""
+        return self.backlog == 0 and not self.refused
+
+    @property
+    def look_seconds(self) -> float:
+        """How often there may be something that nobody tells of."""
+        return self._store.look_seconds
 
     def start(self) -> None:
         """Begin to write."""
+        self._listening = self._store.listen(self.look)
         self._thread.start()
 
     def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
@@ -166,11 +195,12 @@ class Recorder:
         self._urgent.set()
         self._work.set()
         self._thread.join()
+        self._listening()
 
     def _turn(self) -> None:
         committed = 0.0
         while True:
-            self._work.wait(LOOK_SECONDS)
+            self._work.wait(self._store.look_seconds)
             self._urgent.wait(max(0.0, committed + COMMIT_SECONDS - time.monotonic()))
             closing = self._closing
             self._urgent.clear()
@@ -178,7 +208,7 @@ class Recorder:
             try:
                 if self._commit():
                     committed = time.monotonic()
-            except StoreFull as error:
+            except StoreUnready as error:
                 if self._gave_up(error):
                     return
                 continue
@@ -189,13 +219,15 @@ class Recorder:
             if closing:
                 return
 
-    def _gave_up(self, error: StoreFull) -> bool:
-        """Whether a full disk has been waited for long enough."""
+    def _gave_up(self, error: StoreUnready) -> bool:
+        """Whether a store that takes nothing has been waited for long enough."""
         now = time.monotonic()
-        if self.full_since is None:
-            self.full_since = now
+        if self.unready is None:
+            self.unready = error
+            self._unready_since = now
             self._wake()
-        if self._closing or now - self.full_since > FULL_PATIENCE:
+        at_its_end = self._closing and isinstance(error, StoreFull)
+        if at_its_end or now - self._unready_since > error.patience:
             self.error = error
             self._wake()
             return True
@@ -213,14 +245,15 @@ class Recorder:
             cancel_rest, self._cancel_rest = self._cancel_rest, False
         # After the outcomes: so no outcome is written before its task.
         handed = self._intake.unwritten() if self._intake is not None else []
-        look = time.monotonic() - self._looked > LOOK_SECONDS
+        look = time.monotonic() - self._looked > self._store.look_seconds
         if not (entries or attempts or events or wanted or cancel_rest or look or handed):
             return False
         try:
             if entries or attempts or wanted or cancel_rest or look or handed:
-                claim, wishes = self._transact(entries, attempts, wanted, cancel_rest, handed)
+                claimed, wishes = self._transact(entries, attempts, wanted, cancel_rest, handed)
+                self._unsure = False
             else:
-                claim, wishes = None, None
+                claimed, wishes = None, None
             written = [record for event in events if (record := to_record(event))]
             if written:
                 self._audit.append(written)
@@ -234,11 +267,13 @@ class Recorder:
                 self._cancel_rest |= cancel_rest
             if self._intake is not None:
                 self._intake.put_back(handed)
+            self._unsure = True
             raise
-        self.full_since = None
+        self.unready = None
         self.backlog -= sum(len(entry.rows) for entry in entries)
-        if wanted:
-            self.claims.append(claim)
+        if claimed is not None:
+            self.claims.append(claimed)
+            self._token = secrets.token_hex(8)
         if wishes is not None:
             self.wishes.append(wishes)
         if wanted or wishes is not None or not self.counts.pending:
@@ -252,18 +287,18 @@ class Recorder:
         wanted: int,
         cancel_rest: bool,
         handed: list[Handed],
-    ) -> tuple[Claim | None, Wishes | None]:
-        claim = None
+    ) -> tuple[Claimed | None, Wishes | None]:
+        claimed = None
         with self._store.transaction() as tx:
             if self._intake is not None and handed:
                 self._intake.write(tx, self._engine, handed)
-            self._write(tx, entries)
+            refused = self._write(tx, entries)
             if attempts:
                 tx.add_attempts(attempts)
             if cancel_rest:
                 tx.record(self._batch, self._cancel_pending(tx), listed=self._listed)
             if wanted:
-                claim = tx.claim(self._batch, self._engine, wanted, listed=self._listed)
+                claimed = self._claim(tx, wanted)
             wishes = self._look(tx)
             counts = tx.batch_by_id(self._batch)
             if counts is not None and counts.pending < 0:
@@ -275,20 +310,39 @@ class Recorder:
         if counts is None:
             raise StoreError("the batch was removed from the store while it ran")
         self.counts = counts
-        return claim, wishes
+        self.refused.extend(refused)
+        brought = sum(len(entry.rows) for entry in entries)
+        self.recorded += brought - sum(len(each.tasks) for each in refused)
+        return claimed, wishes
 
-    def _write(self, tx: Transaction, entries: list[Entry]) -> None:
+    def _claim(self, tx: Transaction, wanted: int) -> Claimed:
+        claim = tx.claim(
+            self._batch, self._engine, wanted, listed=self._listed, token=self._token,
+            again=self._unsure,
+        )  # fmt: skip
+        attempts = tx.attempts(self._batch) if claim is not None and claim.again else []
+        return Claimed(claim, [row for row in attempts if claim is not None and row.task in claim])
+
+    def _write(self, tx: Transaction, entries: list[Entry]) -> list[Refused]:
+        """Record what belongs to claims that are still this engine's; the rest is refused."""
         tasks: dict[Held, list[int]] = {}
         for entry in entries:
-            of_claim = tasks.setdefault(entry.held, [])
-            if self._listed:
-                of_claim += (row[0] for row in entry.rows)
-        for held, its_tasks in tasks.items():
-            if not tx.holds(held.claim, its_tasks):
-                raise ClaimLost(
-                    f"another engine took over tasks of batch number {self._batch}",
-                    hint="this process was paused for too long; what it brought late is left out",
-                )
+            tasks.setdefault(entry.held, []).extend(row[0] for row in entry.rows)
+        refused = [
+            Refused(held, its_tasks)
+            for held, its_tasks in tasks.items()
+            if not tx.holds(held.claim, its_tasks if self._listed else ())
+        ]
+        if refused and self._intake is not None:
+            raise ClaimLost(
+                f"another engine took over tasks of batch number {self._batch}",
+                hint="this process was paused for too long; what it brought late is left out",
+            )
+        lost = {each.held for each in refused}
+        self._record(tx, [entry for entry in entries if entry.held not in lost])
+        return refused
+
+    def _record(self, tx: Transaction, entries: list[Entry]) -> None:
         rows = Rows(list(chain.from_iterable(Rows.of(entry.rows).flat for entry in entries)))
         if self._intake is not None and self._intake.only:  # none of them comes after another
             tx.record(self._batch, rows, listed=True)
@@ -309,7 +363,7 @@ class Recorder:
         ]
 
     def _look(self, tx: Transaction) -> Wishes | None:
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+        if time.monotonic() - self._looked < self._store.look_seconds:
             return None
         self._looked = time.monotonic()
         pace = self.running, self.rate
@@ -319,9 +373,8 @@ class Recorder:
         batch = tx.batch_by_id(self._batch)
         engines = tx.engines()
         stop = any(row.stop for row in engines if row.id == self._engine)
-        self.engines = sum(
-            row.batch == self._batch and self._store.alive(row.id) for row in engines
-        )
+        others = [row for row in engines if row.batch == self._batch and row.id != self._engine]
+        self.engines = 1 + sum(self._store.alive(row.id) for row in others)
         held, cancelled = [], []
         for task in tx.cancel_requests(self._batch):
             if tx.outcome(self._batch, task) is not None:
@@ -331,7 +384,8 @@ class Recorder:
             else:
                 self._cancel_now(tx, task)
                 cancelled.append(task)
-        return Wishes(batch.control if batch else None, stop, held, cancelled)
+        leave = self._outranked is not None and self._outranked(tx)
+        return Wishes(batch.control if batch else None, stop, held, cancelled, leave)
 
     def _is_held(self, tx: Transaction, task: int) -> bool:
         if self._listed:

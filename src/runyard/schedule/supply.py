@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable
 
 from runyard import clock
 from runyard.attempt.wire import Item
@@ -13,11 +14,19 @@ from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.flights import Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.recorder import Recorder
-from runyard.store.rows import Claim
+from runyard.store.rows import AttemptRow, Claim
 
-DRY_SECONDS = 0.2
 DRY_ROUNDS = 10
-"""How long to wait when there is nothing to claim, and how often before somebody must explain."""
+"""How often there may be nothing to claim before somebody must explain."""
+
+
+def history_of(attempts: Iterable[AttemptRow]) -> dict[int, tuple[int, int]]:
+    """Own errors and worker deaths so far, by task."""
+    found: dict[int, tuple[int, int]] = {}
+    for row in attempts:
+        errors, crashes = found.get(row.task, (0, 0))
+        found[row.task] = (errors + 1 - row.crash, crashes + row.crash)
+    return found
 
 
 class Supply:
@@ -73,9 +82,14 @@ class Supply:
 
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
-        fetched = [claim for claim in self._recorder.claims if claim is not None]
+        fetched = [each.claim for each in self._recorder.claims if each.claim is not None]
         own = [] if self._intake is None else [self._intake.held]
         return fetched + [held.claim for held in self._held + own if held.left > 0]
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether there was nothing to claim the last time, and nothing has changed since."""
+        return not self.asked and clock.monotonic() < self._dry_until
 
     @property
     def unclaimed(self) -> int:
@@ -106,10 +120,13 @@ class Supply:
     def _take_claims(self) -> bool:
         claims, came = self._recorder.claims, False
         while claims:
-            claim = claims.popleft()
+            claim, attempts = claims.popleft()
             self.asked = False
+            if attempts:
+                self._history |= history_of(attempts)
+                self._marked = sorted(self._history)
             if claim is None:
-                self._dry_until = clock.monotonic() + DRY_SECONDS
+                self._dry_until = clock.monotonic() + self._recorder.look_seconds
                 self._check_that_others_work()
                 continue
             self._dry_rounds = 0
@@ -117,7 +134,7 @@ class Supply:
             if held.left == 0:
                 self._recorder.rows(held, [])
                 continue
-            self._held = [h for h in self._held if h.left > 0] + [held]
+            self._held = [h for h in self._held if h.left > 0 and not h.lost] + [held]
             self._enter(held)
             came = True
         return came

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
     from runyard.store.base import Store
 
+POSTGRES = ("postgresql", "postgres")
+
+
+def is_shared(location: str | Path) -> bool:
+    """Whether this is the address of a store that machines share, and no folder."""
+    return str(location).partition("://")[0] in POSTGRES and "://" in str(location)
+
+
+def without_password(location: str | Path) -> str:
+    """The address of a yard as it may be shown."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(location))
+
+
+def files_folder(location: str | Path) -> Path:
+    """Where this machine keeps a yard's files: the yard's own folder, or one for its address."""
+    if not is_shared(location):
+        return Path(location)
+    named = os.environ.get("RUNYARD_FILES")
+    if named:
+        return Path(named)
+    parts = urlsplit(str(location))
+    words = [parts.hostname or "local", parts.path.strip("/") or "database"]
+    words += parse_qs(parts.query).get("options", [])
+    return Path(".runyard") / re.sub(r"[^\w.]+", "-", "-".join(words))
+
 
 def open_store(location: str | Path, *, durable: bool = False, create: bool = True) -> Store:
-    """Open the store of a yard: a folder, `memory:` for one that is gone with the process.
+    """Open the store of a yard: a folder, or `postgresql://…` for one that machines share.
+
+    `memory:` gives one that is gone with the process.
 
     `durable` makes each commit wait for the disk, so that a power cut loses nothing either.
     """
@@ -20,10 +50,19 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
         from runyard.store.memory import MemoryStore
 
         return MemoryStore()
+    if is_shared(location):
+        try:
+            from runyard.store.postgres import PostgresStore
+        except ImportError as error:
+            raise StoreError(
+                f"PostgreSQL needs a package that is not installed ({error.name})",
+                hint="pip install 'runyard[postgres]'",
+            ) from error
+        return PostgresStore(str(location))
     if "://" in str(location):
         raise StoreError(
             f"no store for {str(location).split('://')[0]}:// addresses",
-            hint="give the path of a folder",
+            hint="give the path of a folder, or postgresql://user@host/database",
         )
     from runyard.store.sqlite import SqliteStore
 

@@ -21,10 +21,12 @@ hundred claims. Listed batches have a queue row for each task without an outcome
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from runyard import clock
+from runyard.errors import StoreAway
 from runyard.spec.outcome import OutcomeRow
 from runyard.store.rows import (
     AttemptRow,
@@ -37,6 +39,8 @@ from runyard.store.rows import (
     TaskRow,
     Timings,
 )
+
+T = TypeVar("T")
 
 
 class Snapshot(Protocol):
@@ -117,8 +121,20 @@ class Transaction(Snapshot, Protocol):
         With an engine and a token they are that engine's from the start.
         """
 
-    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
-        """Take tasks that nobody holds, at least one and about `want`; None: there are none."""
+    def claim(
+        self,
+        batch: int,
+        engine: int,
+        want: int,
+        *,
+        listed: bool,
+        token: str | None = None,
+        again: bool = False,
+    ) -> Claim | None:
+        """Take tasks that nobody holds, at least one and about `want`; None: there are none.
+
+        Whoever does not know whether a claim went through asks `again` under the same token.
+        """
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
         """Give an engine these very tasks of a listed batch, those of them without an outcome."""
@@ -167,6 +183,8 @@ class Store(ABC):
     """A place for batches and outcomes."""
 
     location: str
+    look_seconds: float = 0.2
+    """How often to look for what others did, where nobody tells."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -187,6 +205,24 @@ class Store(ABC):
     @abstractmethod
     def drop_life(self, engine: int) -> None:
         """The inverse of `hold_life`."""
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        """Call this when others have changed something; gives what ends that.
+
+        Where a store can't tell, nothing is called, and `look_seconds` is short.
+        """
+        return lambda: None
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Do this in a transaction, again if the database went away; so it may happen twice."""
+        until = clock.monotonic() + StoreAway.patience
+        while True:
+            try:
+                with self.transaction() as tx:
+                    return work(tx)
+            except StoreAway:
+                if clock.monotonic() > until:
+                    raise
 
     @abstractmethod
     def check(self) -> Iterator[str]:

@@ -196,8 +196,19 @@ class MemoryTransaction:
             if key in self._t.queue:
                 self._t.queue[key] = _replace(self._t.queue[key], engine=engine, token=token)
 
-    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
-        token = secrets.token_hex(8)
+    def claim(
+        self,
+        batch: int,
+        engine: int,
+        want: int,
+        *,
+        listed: bool,
+        token: str | None = None,
+        again: bool = False,
+    ) -> Claim | None:
+        token = token or secrets.token_hex(8)
+        if again:  # nothing is ever unsure in memory; what the token holds is taken anew
+            self.release(Claim(0 if listed else 1, batch, token, [], {}), finished=False)
         return (self._claim_listed if listed else self._claim_range)(batch, engine, want, token)
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
@@ -205,7 +216,7 @@ class MemoryTransaction:
         for row in free[: max(1, want)]:
             self._t.queue[batch, row.task] = _replace(row, engine=engine, token=token)
         contents = {r.task: self._t.tasks[batch, r.task].content for r in free[: max(1, want)]}
-        return Claim(0, batch, token, [], contents) if contents else None
+        return Claim(0, batch, token, [], contents, again=True) if contents else None
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         free = first_free(self.claims(batch), lambda c: not self._is_held(c.engine), want)
@@ -213,7 +224,7 @@ class MemoryTransaction:
             for row in free:
                 self._t.claims[row.id] = _replace(row, engine=engine, token=token)
             left = [part for row in free for part in self._left_in(row)]
-            return Claim(free[0].id, batch, token, left, {})
+            return Claim(free[0].id, batch, token, left, {}, again=True)
         found = self._t.batches.get(batch)
         if found is None or found.frontier >= found.total:
             return None

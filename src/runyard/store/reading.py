@@ -144,6 +144,11 @@ class SqlSnapshot:
         *where: Any,
         order: Sequence[Any] = (),
         limit: int | None = None,
+        locked: bool = False,
+        skip_locked: bool = False,
     ) -> list[R]:
+        """Rows; `locked` until the transaction ends, `skip_locked` without those others lock."""
         query = select(table).where(*where).order_by(*order).limit(limit)
+        if locked or skip_locked:
+            query = query.with_for_update(skip_locked=skip_locked)
         return [checked(kind, table, row) for row in self._connection.execute(query)]

@@ -129,11 +129,16 @@ class Claim(NamedTuple):
     token: str
     ranges: list[tuple[int, int]]  # described: what is still to do
     tasks: dict[int, bytes]  # listed: number and content, best first
+    again: bool = False  # others had some of them before
 
     @property
     def size(self) -> int:
         """How many tasks it holds."""
         return len(self.tasks) + sum(high - low for low, high in self.ranges)
+
+    def __contains__(self, task: object) -> bool:
+        """Whether it holds this task."""
+        return task in self.tasks or any(task in range(*each) for each in self.ranges)
 
 
 def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:

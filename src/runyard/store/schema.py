@@ -92,6 +92,7 @@ Index(
     queue.c.priority.desc(),
     queue.c.task,
     sqlite_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
+    postgresql_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
 )
 
 edges = _table(

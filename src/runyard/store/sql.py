@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,23 +30,44 @@ from runyard.store.rows import (
     runs,
     unclaimed,
 )
-from runyard.store.statements import keyed, run, seal, statements
+from runyard.store.statements import (
+    checked,
+    insert_absent,
+    keyed,
+    run,
+    run_many,
+    seal,
+    statements,
+)
 
 R = TypeVar("R", bound=msgspec.Struct)
+WISHES = {"control", "total", "finished"}
+"""What of a batch engines want to hear of when it changes."""
+
+MANY = 500
+"""Numbers in one statement."""
 
 
-class SqlTransaction(SqlSnapshot):
-    """Reads and writes over one connection, inside one database transaction."""
+class SqlTransaction(SqlSnapshot, ABC):
+    """Reads and writes over one connection, inside one database transaction.
 
-    def __init__(
-        self,
-        connection: Connection,
-        insert_outcomes: Callable[[Connection, int, int, Rows], int],
-        alive: Callable[[int], bool],
-    ) -> None:
+    Where transactions of several engines overlap, a claim's rows and then the batch's are locked:
+    whoever reads one of them here reads what will still be so when this transaction commits.
+    """
+
+    def __init__(self, connection: Connection, alive: Callable[[int], bool]) -> None:
         super().__init__(connection)
-        self._insert_outcomes = insert_outcomes
         self._alive = alive
+
+    @abstractmethod
+    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
+        """Insert rows of one status where there is none yet; how many went in."""
+
+    def _notify(self, batch: int) -> None:
+        """Tell whoever waits for news of this batch, once this is committed."""
+
+    def batch_by_id(self, batch: int) -> BatchRow | None:
+        return self._get_locked(BatchRow, schema.batches, batch)
 
     def create_batch(self, **columns: Any) -> BatchRow:
         fresh = {
@@ -59,7 +81,9 @@ class SqlTransaction(SqlSnapshot):
             "control": None,
             "created": clock.now(),
         }
-        return self._insert(BatchRow, schema.batches, {**fresh, **columns})
+        row = self._insert(BatchRow, schema.batches, {**fresh, **columns})
+        self._notify(row.id)
+        return row
 
     def update_batch(self, batch: int, **columns: Any) -> BatchRow:
         row = self.batch_by_id(batch)
@@ -67,6 +91,8 @@ class SqlTransaction(SqlSnapshot):
             raise NotFound(f"batch number {batch} is gone from the store")
         changed = msgspec.structs.replace(row, **columns)
         self._put(schema.batches, changed)
+        if columns.keys() & WISHES:
+            self._notify(batch)
         return changed
 
     def delete_batch(self, batch: int) -> None:
@@ -104,37 +130,46 @@ class SqlTransaction(SqlSnapshot):
         self._insert_many(schema.edges, edges)
         self.update_batch(batch, total=row.total + len(numbered), finished=None)
 
-    def claim(self, batch: int, engine: int, want: int, *, listed: bool) -> Claim | None:
+    def claim(
+        self,
+        batch: int,
+        engine: int,
+        want: int,
+        *,
+        listed: bool,
+        token: str | None = None,
+        again: bool = False,
+    ) -> Claim | None:
         faults.point("claim")
-        found = self._claim_listed if listed else self._claim_range
-        return found(batch, engine, max(1, want), secrets.token_hex(8))
+        token = token or secrets.token_hex(8)
+        if again:
+            found = self._claimed(batch, engine, token, listed=listed)
+            if found is not None:
+                return found
+        take = self._claim_listed if listed else self._claim_range
+        return take(batch, engine, max(1, want), token)
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
-        for task in tasks:
-            row = self._get(QueueRow, schema.queue, batch, task)
-            if row is not None:
-                mine = msgspec.structs.replace(row, engine=engine, token=token)
-                self._put(schema.queue, mine)
+        self._give(self._queued(batch, tasks), engine, token)
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
-            rows = (self._get(QueueRow, schema.queue, claim.batch, task) for task in tasks)
-            return all(row is None or row.token == claim.token for row in rows)
+            return all(row.token == claim.token for row in self._queued(claim.batch, tasks))
         if claim.id == 0:
             table = schema.queue
             where = table.c.batch == claim.batch, table.c.token == claim.token
             query = select(func.count()).select_from(table).where(*where)
             return bool(self._connection.scalar(query))
-        row = self._get(ClaimRow, schema.claims, claim.id)
+        row = self._get_locked(ClaimRow, schema.claims, claim.id)
         return row is not None and row.token == claim.token
 
     def release(self, claim: Claim, *, finished: bool) -> None:
+        if not finished:
+            self._notify(claim.batch)
         if claim.id == 0:
             table = schema.queue
-            for row in self._all(QueueRow, table, table.c.batch == claim.batch,
-                                 table.c.token == claim.token):  # fmt: skip
-                free = msgspec.structs.replace(row, engine=None, token=None)
-                self._put(table, free)
+            where = table.c.batch == claim.batch, table.c.token == claim.token
+            self._give(self._all(QueueRow, table, *where), None, None)
             return
         table = schema.claims
         for held in self._all(ClaimRow, table, table.c.batch == claim.batch,
@@ -153,15 +188,15 @@ class SqlTransaction(SqlSnapshot):
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
             name = Status.of(code).value
-            counted[name] = self._insert_outcomes(self._connection, batch, code, of_kind)
+            counted[name] = self._insert_outcomes(batch, code, of_kind)
         if listed:
-            for row in rows:
-                self._drop(schema.queue, batch, row[0])
+            self._drop_many(schema.queue, [(batch, row[0]) for row in rows])
         found = self.batch_by_id(batch)
         assert found is not None
         changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
         if found.done + sum(counted.values()) == found.total:
             changes["finished"] = clock.now()
+            self._notify(batch)
         self._put(schema.batches, msgspec.structs.replace(found, **changes))
         return sum(counted.values())
 
@@ -182,7 +217,8 @@ class SqlTransaction(SqlSnapshot):
         self._connection.execute(delete(edges).where(*where_edges))
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
-        self._insert_many(schema.attempts, (msgspec.structs.astuple(a) for a in attempts))
+        rows = (msgspec.structs.astuple(a) for a in attempts)
+        self._insert_many(schema.attempts, rows, absent=True)
 
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
         record = self.batch_by_id(batch)
@@ -197,6 +233,7 @@ class SqlTransaction(SqlSnapshot):
                 self._drop(schema.outcomes, batch, number)
                 where = schema.attempts.c.batch == batch, schema.attempts.c.task == number
                 self._connection.execute(delete(schema.attempts).where(*where))
+        self._notify(batch)
         if listed:
             rows = [found for n in numbers if (found := self.task(batch, n)) is not None]
             self._insert_many(
@@ -223,6 +260,7 @@ class SqlTransaction(SqlSnapshot):
     def request_cancel(self, batch: int, task: int) -> None:
         self.clear_cancel(batch, task)
         self._insert_many(schema.cancels, [(batch, task)])
+        self._notify(batch)
 
     def clear_cancel(self, batch: int, task: int) -> None:
         self._drop(schema.cancels, batch, task)
@@ -238,42 +276,57 @@ class SqlTransaction(SqlSnapshot):
         row = self._get(EngineRow, schema.engines, engine)
         if row is not None:
             self._put(schema.engines, msgspec.structs.replace(row, **columns))
+            if row.batch is not None and columns.keys() & {"stop", "batch"}:
+                self._notify(row.batch)
 
     def sign_off(self, engine: int) -> None:
         self._drop(schema.engines, engine)
 
+    def _claimed(self, batch: int, engine: int, token: str, *, listed: bool) -> Claim | None:
+        """What this engine took under this token before, where it never heard that it did."""
+        table = schema.queue if listed else schema.claims
+        where = table.c.batch == batch, table.c.engine == engine, table.c.token == token
+        if listed:
+            order = [table.c.priority.desc(), table.c.task]
+            rows = self._all(QueueRow, table, *where, order=order)
+            return self._listed_claim(batch, token, rows)
+        ranges = self._all(ClaimRow, table, *where, order=[table.c.low])
+        return self._range_claim(batch, token, ranges, again=True)
+
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
+        table = schema.claims
         free = first_free(self.claims(batch), self._is_free, want)
         if free:
-            left = []
-            for row in free:
-                mine = msgspec.structs.replace(row, engine=engine, token=token)
-                self._put(schema.claims, mine)
-                left += gaps(row.low, row.high, self._done_in(batch, row.low, row.high))
-            return Claim(free[0].id, batch, token, left, {})
+            of_free = table.c.id.in_([row.id for row in free])
+            locked = self._all(ClaimRow, table, of_free, order=[table.c.low], skip_locked=True)
+            free = [row for row in locked if self._is_free(row)]
+            mine = [msgspec.structs.replace(row, engine=engine, token=token) for row in free]
+            self._put_many(table, mine)
+        if free:
+            return self._range_claim(batch, token, free, again=True)
         found = self.batch_by_id(batch)
         if found is None or found.frontier >= found.total:
             return None
         high = min(found.frontier + want, found.total)
         row = self._insert_claim(batch, found.frontier, high, engine, token)
-        self.update_batch(batch, frontier=high)
-        return Claim(
-            row.id,
-            batch,
-            token,
-            gaps(row.low, row.high, self._done_in(batch, row.low, row.high)),
-            {},
-        )
+        self._put(schema.batches, msgspec.structs.replace(found, frontier=high))
+        return self._range_claim(batch, token, [row])
+
+    def _range_claim(
+        self, batch: int, token: str, rows: list[ClaimRow], *, again: bool = False
+    ) -> Claim | None:
+        left = []
+        for row in rows:
+            left += gaps(row.low, row.high, self._done_in(batch, row.low, row.high))
+        return Claim(rows[0].id, batch, token, left, {}, again) if rows else None
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         table = schema.queue
         held = select(table.c.engine).where(table.c.batch == batch, table.c.engine.is_not(None))
         for other in self._connection.scalars(held.distinct()).all():
             if not self._alive(other):
-                for row in self._all(QueueRow, table, table.c.batch == batch,
-                                     table.c.engine == other):  # fmt: skip
-                    free = msgspec.structs.replace(row, engine=None, token=None)
-                    self._put(table, free)
+                where = table.c.batch == batch, table.c.engine == other
+                self._give(self._all(QueueRow, table, *where, skip_locked=True), None, None)
         ready = self._all(
             QueueRow,
             table,
@@ -282,16 +335,37 @@ class SqlTransaction(SqlSnapshot):
             table.c.waiting == 0,
             order=[table.c.priority.desc(), table.c.task],
             limit=want,
+            skip_locked=True,
         )
-        contents = {}
-        for row in ready:
-            mine = msgspec.structs.replace(row, engine=engine, token=token)
-            self._put(table, mine)
-            listed = self.task(batch, row.task)
-            if listed is None:
+        self._give(ready, engine, token)
+        return self._listed_claim(batch, token, ready)
+
+    def _listed_claim(self, batch: int, token: str, rows: list[QueueRow]) -> Claim | None:
+        table = schema.tasks
+        found: dict[int, bytes] = {}
+        for some in _batched([row.task for row in rows]):
+            where = table.c.batch == batch, table.c.task.in_(some)
+            found |= {task.task: task.content for task in self._all(TaskRow, table, *where)}
+        for row in rows:
+            if row.task not in found:
                 raise damaged("tasks", f"task {row.task}")
-            contents[row.task] = listed.content
-        return Claim(0, batch, token, [], contents) if contents else None
+        contents = {row.task: found[row.task] for row in rows}  # best first
+        return Claim(0, batch, token, [], contents, again=True) if contents else None
+
+    def _queued(self, batch: int, tasks: Sequence[int]) -> list[QueueRow]:
+        """Those of the tasks that have no outcome, locked."""
+        table, rows = schema.queue, []
+        for some in _batched(tasks):
+            where = table.c.batch == batch, table.c.task.in_(some)
+            rows += self._all(QueueRow, table, *where, locked=True)
+        return rows
+
+    def _give(self, rows: list[QueueRow], engine: int | None, token: str | None) -> None:
+        """Let listed tasks be an engine's, or nobody's."""
+        self._put_many(
+            schema.queue,
+            [msgspec.structs.replace(row, engine=engine, token=token) for row in rows],
+        )
 
     def _is_free(self, claim: ClaimRow) -> bool:
         return claim.engine is None or not self._alive(claim.engine)
@@ -336,18 +410,41 @@ class SqlTransaction(SqlSnapshot):
         self._put(table, row)
         return row
 
+    def _get_locked(self, kind: type[R], table: Table, *key: Any) -> R | None:
+        """The row with this key, as it stays until this transaction ends."""
+        row = run(self._connection, statements(table).lock, **keyed(table, key)).fetchone()
+        return None if row is None else checked(kind, table, row)
+
     def _put(self, table: Table, row: msgspec.Struct) -> None:
         """Write a row that is there already, by its key."""
-        values = msgspec.structs.asdict(row)
-        sealed = seal(table, tuple(values.values()))
-        keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-        run(self._connection, statements(table).put, **keys, **values, checksum=sealed)
+        run(self._connection, statements(table).put, **_sealed(table, row))
+
+    def _put_many(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
+        values = [_sealed(table, row) for row in rows]
+        run_many(self._connection, statements(table).put, values)
 
     def _drop(self, table: Table, *key: Any) -> None:
         run(self._connection, statements(table).drop, **keyed(table, key))
 
-    def _insert_many(self, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _drop_many(self, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
+        run_many(self._connection, statements(table).drop, [keyed(table, key) for key in keys])
+
+    def _insert_many(
+        self, table: Table, rows: Iterable[tuple[Any, ...]], *, absent: bool = False
+    ) -> None:
+        """Insert rows; with `absent` those alone whose key is not there."""
         names = [c.name for c in table.c]
         sealed = [dict(zip(names, (*row, seal(table, row)), strict=True)) for row in rows]
         if sealed:
-            self._connection.execute(insert(table), sealed)
+            statement = insert_absent(table, self._connection.dialect) if absent else insert(table)
+            self._connection.execute(statement, sealed)
+
+
+def _sealed(table: Table, row: msgspec.Struct) -> dict[str, Any]:
+    values = msgspec.structs.asdict(row)
+    keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
+    return {**keys, **values, "checksum": seal(table, tuple(values.values()))}
+
+
+def _batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (numbers[at : at + MANY] for at in range(0, len(numbers), MANY))

@@ -36,6 +36,30 @@ _INSERT = (
 )
 
 
+class SqliteTransaction(SqlTransaction):
+    """Reads and writes while no other process writes."""
+
+    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
+        # What all of them share stands in the statement: binding costs.
+        driver: Any = self._connection.connection.driver_connection
+        flat, width, count = rows.flat, WIDTH, 0
+        one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        if flat[_ERROR::WIDTH].count(None) == len(rows):
+            one = f"({int(batch)}, ?, {int(status)}, ?, ?, NULL, ?, ?, ?, ?)"
+            flat, width = flat.copy(), WIDTH - 2
+            del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
+        step = GROUP * width
+        whole = len(flat) - len(flat) % step
+        for size, groups in (
+            (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
+            (1, [flat[at : at + width] for at in range(whole, len(flat), width)]),
+        ):
+            if groups:
+                statement = _INSERT + ", ".join([one] * size)
+                count += driver.executemany(statement, groups).rowcount
+        return count
+
+
 class SqliteStore(Store):
     """A store in one SQLite file."""
 
@@ -60,12 +84,12 @@ class SqliteStore(Store):
             migrate(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[SqlTransaction]:
+    def transaction(self) -> Iterator[SqliteTransaction]:
         with self._writing, translated(self.location):
             if self._writer is None:
                 self._writer = self._open("BEGIN IMMEDIATE")
             with self._writer.begin():
-                yield SqlTransaction(self._writer, _insert_outcomes, self.alive)
+                yield SqliteTransaction(self._writer, self.alive)
                 faults.point("commit")
 
     @contextmanager
@@ -146,27 +170,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
-
-
-def _insert_outcomes(connection: Connection, batch: int, status: int, rows: Rows) -> int:
-    """Insert rows of one status. What all of them share stands in the statement: binding costs."""
-    driver: Any = connection.connection.driver_connection
-    flat, width, count = rows.flat, WIDTH, 0
-    one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    if flat[_ERROR::WIDTH].count(None) == len(rows):
-        one = f"({int(batch)}, ?, {int(status)}, ?, ?, NULL, ?, ?, ?, ?)"
-        flat, width = flat.copy(), WIDTH - 2
-        del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
-    step = GROUP * width
-    whole = len(flat) - len(flat) % step
-    for size, groups in (
-        (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
-        (1, [flat[at : at + width] for at in range(whole, len(flat), width)]),
-    ):
-        if groups:
-            statement = _INSERT + ", ".join([one] * size)
-            count += driver.executemany(statement, groups).rowcount
-    return count
 
 
 @contextmanager

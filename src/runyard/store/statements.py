@@ -19,6 +19,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import damaged
@@ -30,6 +31,7 @@ class Statements(NamedTuple):
     """What is done most often with a table: one row, by its key."""
 
     get: Select[Any]
+    lock: Select[Any]  # get, where nobody else may change it before this transaction ends
     put: Update
     drop: Delete
 
@@ -41,6 +43,7 @@ def statements(table: Table) -> Statements:
     values: dict[str, Any] = {c.name: bindparam(c.name) for c in table.c}
     return Statements(
         select(table).where(*where),
+        select(table).where(*where).with_for_update(),
         update(table).where(*where).values(values),
         delete(table).where(*where),
     )
@@ -57,6 +60,22 @@ def run(connection: Connection, statement: Any, **values: Any) -> Any:
     text, order = _compiled(statement, connection.dialect)
     driver: Any = connection.connection.driver_connection
     return driver.execute(text, values if order is None else [values[name] for name in order])
+
+
+def insert_absent(table: Table, dialect: Dialect) -> Any:
+    """An INSERT that leaves alone what is there."""
+    made: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect.name](table)
+    return made.on_conflict_do_nothing()
+
+
+def run_many(connection: Connection, statement: Any, values: Sequence[dict[str, Any]]) -> None:
+    """The same statement with each of these values."""
+    if not values:
+        return
+    text, order = _compiled(statement, connection.dialect)
+    driver: Any = connection.connection.driver_connection
+    rows = values if order is None else [[each[name] for name in order] for each in values]
+    driver.cursor().executemany(text, rows)
 
 
 def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:

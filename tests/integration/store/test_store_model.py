@@ -1,4 +1,4 @@
-"""SQLite against its memory twin: the same operations on both, everything visible compared.
+"""Each database against the memory twin: the same operations on both, all that shows compared.
 
 Numbers of batches, claims and engines are each store's own, so operations name them by their place
 in a list, and what is compared leaves them out.
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from store_kit import KINDS, described, listed, outcome, store_of, task
+from store_kit import described, listed, outcome, store_of, task
 
 from runyard import clock
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
@@ -38,13 +38,15 @@ class Taken(NamedTuple):
 class StoresAgree(RuleBasedStateMachine):
     """Drives both stores; ids are looked up by place."""
 
+    kind = "sqlite"
+
     @initialize()
     def begin(self) -> None:
         self.stack = ExitStack()
         self.now = 1000.0
         self.stack.enter_context(clock.replaced(wall=lambda: self.now))
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.stores: list[Store] = [store_of(kind, folder) for kind in KINDS]
+        self.stores: list[Store] = [store_of(kind, folder) for kind in (self.kind, "memory")]
         for store in self.stores:
             self.stack.callback(store.close)
         self.batches: list[tuple[str, bool, list[int]]] = []  # name, listed, number on each store
@@ -297,5 +299,13 @@ def _columns(row: Any, without: str) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__struct_fields__ if name != without}
 
 
-TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=25, stateful_step_count=30)
+class PostgresAgrees(StoresAgree):
+    """The same with PostgreSQL."""
+
+    kind = "postgres"
+
+
+TestSqliteAgrees = StoresAgree.TestCase
+TestSqliteAgrees.settings = settings(max_examples=25, stateful_step_count=30)
+TestPostgresAgrees = PostgresAgrees.TestCase
+TestPostgresAgrees.settings = settings(max_examples=15, stateful_step_count=30)

@@ -52,7 +52,9 @@ def test_a_record_starts_with_what_when_and_where() -> None:
     "event",
     [
         BatchStarted(batch="b", total=9, seed=2**127, backend="serial", workers=1),
-        BatchStopped(batch="b", reason="ctrl-c", completed=1, failed=0, cancelled=0, seconds=0.1),
+        BatchStopped(
+            batch="b", reason="ctrl-c", completed=1, failed=0, cancelled=0, recorded=1, seconds=0.1
+        ),
         WorkerLost(batch="b", worker=2, reason="killed"),
         TaskEmitted(batch="b", task=1, kind="k", data={"nan": float("nan"), "b": b"\xff", 3: {1}}),
     ],

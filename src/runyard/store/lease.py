@@ -1,0 +1,142 @@
+"""Which engines live, where machines share a store: leases on the database's own clock.
+
+Each engine has a lease that a thread renews, and its session holds a lock that the server lets go
+when the process dies. Dead is an engine whose lease has run out (its machine is gone, or it was
+paused), and at once one whose lock is free although the server has not been restarted since the
+lease was last renewed. No client's clock is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection
+
+LEASE_SECONDS = float(os.environ.get("RUNYARD_LEASE", "15"))
+BEATS = 5
+"""So often is a lease renewed before it would run out."""
+
+_SPACE = "hashtext('runyard.engine.' || current_schema())"
+_CREATE = """
+    CREATE TABLE IF NOT EXISTS leases (
+        engine BIGINT PRIMARY KEY, until TIMESTAMPTZ NOT NULL, renewed TIMESTAMPTZ NOT NULL
+    )
+"""
+_RENEW = """
+    INSERT INTO leases
+    SELECT engine, clock_timestamp() + make_interval(secs => %s), clock_timestamp()
+    FROM unnest(%s::bigint[]) AS engine
+    ON CONFLICT (engine) DO UPDATE SET until = excluded.until, renewed = excluded.renewed
+"""
+_LIVE = f"""
+    SELECT until > clock_timestamp() AND NOT (
+        renewed > pg_postmaster_start_time() AND CASE
+            WHEN pg_try_advisory_lock_shared({_SPACE}, engine::int)
+            THEN pg_advisory_unlock_shared({_SPACE}, engine::int) ELSE false END
+    ) FROM leases WHERE engine = %s
+"""
+
+Connect = Callable[[], "psycopg.Connection[Any]"]
+
+
+class Leases:
+    """The leases of one store."""
+
+    def __init__(
+        self, connect: Connect, translated: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._connect = connect
+        self._translated = translated
+        self._lock = threading.RLock()
+        self._held: set[int] = set()
+        self._session: psycopg.Connection[Any] | None = None  # holds the locks
+        self._locked: set[int] = set()  # in this session
+        self._asking: psycopg.Connection[Any] | None = None
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def create(self, connection: Connection) -> None:
+        """Make the table, in the caller's transaction."""
+        connection.exec_driver_sql(_CREATE)
+
+    def hold(self, engine: int) -> None:
+        """Show this engine as alive for as long as the process lives and runs."""
+        with self._lock, self._translated():
+            self._held.add(engine)
+            self._renew()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._beat, name="runyard-lease", daemon=True
+                )
+                self._thread.start()
+
+    def drop(self, engine: int) -> None:
+        """Show it no longer."""
+        with self._lock:
+            self._held.discard(engine)
+            if engine in self._locked and self._session is not None:
+                self._locked.discard(engine)
+                with suppress(psycopg.OperationalError):
+                    self._session.execute("DELETE FROM leases WHERE engine = %s", [engine])
+                    self._session.execute(f"SELECT pg_advisory_unlock({_SPACE}, %s)", [engine])
+
+    def live(self, engine: int) -> bool:
+        """Whether an engine's lease holds."""
+        with self._lock, self._translated():
+            if engine in self._held:
+                return True
+            try:
+                return self._ask(engine)
+            except psycopg.OperationalError:  # the server may have gone since the last question
+                self._asking = None
+                return self._ask(engine)
+
+    def close(self) -> None:
+        """Let everything go."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        for connection in (self._session, self._asking):
+            if connection is not None:
+                connection.close()
+        self._session = self._asking = None
+        self._held.clear()
+
+    def _ask(self, engine: int) -> bool:
+        if self._asking is None:
+            self._asking = self._autocommitting()
+        found = self._asking.execute(_LIVE, [engine]).fetchone()
+        return bool(found and found[0])
+
+    def _beat(self) -> None:
+        while not self._closing.wait(LEASE_SECONDS / BEATS):
+            with self._lock, suppress(psycopg.OperationalError):
+                if self._held:
+                    self._renew()
+
+    def _renew(self) -> None:
+        """Renew all leases in the session that holds the locks; a lost one is opened anew."""
+        try:
+            self._renew_in_session()
+        except psycopg.OperationalError:
+            self._session = None
+            self._renew_in_session()
+
+    def _renew_in_session(self) -> None:
+        if self._session is None:
+            self._session = self._autocommitting()
+            self._locked = set()
+        for engine in self._held - self._locked:
+            self._session.execute(f"SELECT pg_advisory_lock({_SPACE}, %s)", [engine])
+            self._locked.add(engine)
+        self._session.execute(_RENEW, [LEASE_SECONDS, sorted(self._held)])
+
+    def _autocommitting(self) -> psycopg.Connection[Any]:
+        connection = self._connect()
+        connection.autocommit = True
+        return connection

@@ -1,0 +1,70 @@
+"""News from other engines by LISTEN and NOTIFY, so that nobody has to ask again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+
+PATIENCE = 0.5
+"""How often the listener looks whether it is still wanted, and after a lost connection again."""
+
+
+def channel_of(connection: psycopg.Connection[Any]) -> str:
+    """The channel of the store that this connection belongs to."""
+    path = connection.info.parameter_status("search_path") or ""
+    return f"runyard {path}"[:60]
+
+
+class Listener:
+    """Calls back whenever something has changed; also after a gap in which it heard nothing."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._heard: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Let this be called; what to call when it is wanted no more."""
+        with self._lock:
+            self._heard.append(heard)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._listen, name="runyard-news", daemon=True
+                )
+                self._thread.start()
+
+        def remove() -> None:
+            with self._lock, suppress(ValueError):
+                self._heard.remove(heard)
+
+        return remove
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._closed = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _listen(self) -> None:
+        while not self._closed:
+            with suppress(psycopg.Error), self._connect() as connection:
+                connection.autocommit = True
+                connection.execute(f'LISTEN "{channel_of(connection)}"')
+                self._tell()
+                while not self._closed:
+                    for _ in connection.notifies(timeout=PATIENCE, stop_after=1):
+                        self._tell()
+            if not self._closed:
+                threading.Event().wait(PATIENCE)
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners = list(self._heard)
+        for heard in listeners:
+            heard()

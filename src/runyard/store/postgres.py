@@ -1,0 +1,244 @@
+"""PostgreSQL: the store that machines share. Only what differs from SQLite is here.
+
+Transactions of several engines overlap. What keeps them apart: row locks on claims and batches
+(see `sql`), leases on the database's own clock (see `lease`), and news by NOTIFY.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import psycopg
+import sqlalchemy
+from psycopg import conninfo, errors
+from sqlalchemy import Connection
+
+from runyard import faults
+from runyard.errors import RunyardError, StoreAway, StoreDamaged, StoreError, StoreFull
+from runyard.spec.outcome import WIDTH, Rows
+from runyard.store import schema, without_password
+from runyard.store.base import Store
+from runyard.store.check import check_rows
+from runyard.store.lease import LEASE_SECONDS, Leases
+from runyard.store.news import Listener, channel_of
+from runyard.store.reading import SqlSnapshot
+from runyard.store.rows import BatchRow
+from runyard.store.schema import migrate
+from runyard.store.sql import SqlTransaction
+
+CONNECT_SECONDS = 10
+"""How long to wait for a server that does not answer."""
+
+LOOK_SECONDS = 3.0
+"""How often to look for what no news tells of: engines that died."""
+
+_TYPES = ("int8", "int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
+_COLUMNS = ", ".join(f'"{c.name}" {t}' for c, t in zip(schema.outcomes.c, _TYPES, strict=True))
+_INCOMING = f"CREATE TEMP TABLE IF NOT EXISTS incoming ({_COLUMNS})"
+"""A place of this session's own for rows on their way in."""
+
+_PASSING = (
+    errors.DeadlockDetected, errors.SerializationFailure, errors.AdminShutdown,
+    errors.CrashShutdown, errors.CannotConnectNow, errors.IdleInTransactionSessionTimeout,
+)  # fmt: skip
+
+
+class PostgresTransaction(SqlTransaction):
+    """Reads and writes beside those of other engines."""
+
+    def batch(self, name: str) -> BatchRow | None:
+        row = super().batch(name)
+        if row is None:  # let no other make it before this transaction has
+            query = "SELECT pg_advisory_xact_lock(hashtext('runyard.batch'), hashtext(%s))"
+            self._driver.execute(query, [name])
+            row = super().batch(name)
+        return row
+
+    def sign_off(self, engine: int) -> None:
+        super().sign_off(engine)
+        self._driver.execute("DELETE FROM leases WHERE engine = %s", [engine])
+
+    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:  # noqa: ARG002
+        with self._driver.cursor() as cursor:
+            cursor.execute(_INCOMING)
+            with cursor.copy("COPY incoming FROM STDIN (FORMAT BINARY)") as copy:
+                copy.set_types(_TYPES)
+                flat = rows.flat
+                for at in range(0, len(flat), WIDTH):
+                    copy.write_row((batch, *flat[at : at + WIDTH]))
+            cursor.execute("INSERT INTO outcomes SELECT * FROM incoming ON CONFLICT DO NOTHING")
+            count: int = cursor.rowcount
+            cursor.execute("TRUNCATE incoming")
+            return count
+
+    def _notify(self, batch: int) -> None:
+        channel = channel_of(self._driver)
+        self._driver.execute("SELECT pg_notify(%s, %s)", [channel, str(batch)])
+
+    @property
+    def _driver(self) -> psycopg.Connection[Any]:
+        return cast("psycopg.Connection[Any]", self._connection.connection.driver_connection)
+
+
+class PostgresStore(Store):
+    """A store in a PostgreSQL database."""
+
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, url: str) -> None:
+        self.location = without_password(url)
+        self._writing = threading.RLock()
+        self._writer: Connection | None = None
+        self._patient = False
+        # Not a method, as in `sqlite`.
+        creator: Any = partial(_connect, url)
+        self._engine = sqlalchemy.create_engine(
+            "postgresql+psycopg://", creator=creator, pool_size=2, max_overflow=60
+        )
+        self._reader = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._leases = Leases(creator, self._translated)
+        self._listener = Listener(creator)
+        with self._translated(), self._engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('runyard.schema'))")
+            migrate(connection)
+            self._leases.create(connection)
+        self._patient = True
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresTransaction]:
+        with self._writing, self._translated():
+            try:
+                if self._writer is None or not _answers(self._writer):
+                    self._drop_writer()
+                    self._writer = self._opened(self._engine)
+                with self._writer.begin():
+                    yield PostgresTransaction(self._writer, self.alive)
+                    faults.point("commit")
+            except BaseException:
+                if self._writer is not None and _is_broken(self._writer):
+                    self._drop_writer()
+                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlSnapshot]:
+        with (
+            self._translated(),
+            self._opened(self._reader) as connection,
+            connection.begin(),
+        ):
+            yield SqlSnapshot(connection)
+
+    def alive(self, engine: int) -> bool:
+        return self._leases.live(engine)
+
+    def hold_life(self, engine: int) -> None:
+        self._leases.hold(engine)
+
+    def drop_life(self, engine: int) -> None:
+        self._leases.drop(engine)
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.add(heard)
+
+    def check(self) -> Iterator[str]:
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                yield from check_rows(connection)
+        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+            yield f"PostgreSQL: {str(error).splitlines()[0]}"
+
+    def close(self) -> None:
+        self._listener.close()
+        self._leases.close()
+        with self._writing:
+            self._drop_writer()
+        self._engine.dispose()
+
+    def _opened(self, engine: sqlalchemy.Engine) -> Connection:
+        """A connection that works; one that the server has closed meanwhile is replaced."""
+        until = time.monotonic() + StoreAway.patience
+        while True:
+            try:
+                connection = engine.connect()
+                if _answers(connection):
+                    return connection
+                connection.invalidate()
+                connection.close()
+            except sqlalchemy.exc.OperationalError:
+                if not self._patient or time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.invalidate()
+            self._writer.close()
+            self._writer = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the database's own errors into ours, each with what to do."""
+        try:
+            yield
+        except (sqlalchemy.exc.DBAPIError, psycopg.Error) as error:
+            cause = getattr(error, "orig", None) or error
+            text = str(cause).strip() or type(cause).__name__
+            if isinstance(cause, errors.DiskFull):
+                raise StoreFull(
+                    f"the disk of {self.location} is full: {text}",
+                    hint="free some space there, then say `runyard resume`; what is recorded stays",
+                ) from error
+            if isinstance(cause, _PASSING) or (
+                isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None
+            ):
+                raise StoreAway(
+                    f"{self.location} can't be reached: {text}",
+                    hint="check that the server runs and the address is right; "
+                    "what is recorded stays, and `runyard resume` goes on",
+                ) from error
+            if isinstance(cause, errors.DataCorrupted | errors.IndexCorrupted):
+                raise StoreDamaged(
+                    f"the store {self.location} is damaged: {text}", hint="run `runyard doctor`"
+                ) from error
+            raise StoreError(f"the store {self.location} can't be used: {text}") from error
+
+
+def _connect(url: str) -> psycopg.Connection[Any]:
+    settings = {
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": "runyard",
+        "keepalives_idle": 10,
+        **conninfo.conninfo_to_dict(url),
+    }
+    connection = psycopg.connect(**settings)  # type: ignore[arg-type]
+    # An engine that is paused in the middle must not keep the others waiting.
+    paused = int(1000 * LEASE_SECONDS)
+    connection.execute(f"SET idle_in_transaction_session_timeout = {paused}")
+    connection.commit()
+    return connection
+
+
+def _answers(connection: Connection) -> bool:
+    if connection.invalidated:
+        return False
+    try:
+        driver: Any = connection.connection.driver_connection
+        driver.execute("SELECT 1")
+        driver.rollback()
+    except (sqlalchemy.exc.DBAPIError, psycopg.OperationalError):
+        return False
+    return True
+
+
+def _is_broken(connection: Connection) -> bool:
+    if connection.invalidated:
+        return True
+    driver: Any = connection.connection.driver_connection
+    return bool(driver is None or driver.closed)

@@ -1,0 +1,153 @@
+"""A worker: takes tasks of whatever batch is most urgent from a store that others fill.
+
+worker ── next_batch ──▶ engine (until nothing is left to take, or something more urgent waits)
+   ▲                         │
+   └─────── news, or a look ◀┘
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runyard.errors import NotFound, StoreAway, UsageError
+from runyard.events import BatchFinished, BatchStopped, Event, Notice
+from runyard.reports.progress import Progress
+from runyard.schedule.loop import End
+from runyard.schedule.sharing import next_batch, travels, unfinished
+from runyard.store.base import Snapshot, Transaction
+from runyard.store.rows import BatchRow
+from runyard.yard import Yard
+
+
+class Turn(NamedTuple):
+    """What a worker did with one batch."""
+
+    batch: str
+    tasks: int  # that it recorded
+    end: str
+
+
+class Worker:
+    """Serves the batches of one yard until none has anything left to do, or for ever."""
+
+    def __init__(
+        self,
+        yard: Yard,
+        *,
+        backend: str = "processes",
+        workers: int | None = None,
+        forever: bool = False,
+        progress: Progress = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_turn: Callable[[Turn], None] | None = None,
+    ) -> None:
+        self._yard = yard
+        self._backend = backend
+        self._workers = workers
+        self._forever = forever
+        self._progress = progress
+        self._on_event = on_event
+        self._on_turn = on_turn
+        self._resting: dict[int, BatchRow] = {}  # batches that ended early here, as they were then
+        self._foreign: set[int] = set()  # batches that this worker can't run
+        self._news = threading.Event()
+
+    def run(self) -> list[Turn]:
+        """Work; what was done, in order. Ends early when somebody says `stop`."""
+        store = self._yard.store
+        number = store.write(self._sign_on)
+        unlisten = store.listen(self._news.set)
+        turns: list[Turn] = []
+        try:
+            while not self._is_told_to_stop(number):
+                row = self._next()
+                if row is not None:
+                    turns.append(self._serve(row))
+                    if turns[-1].end == End.STOPPED.value:
+                        break
+                elif not self._forever and not self._left_to_others():
+                    break
+                else:
+                    self._news.wait(store.look_seconds)
+                    self._news.clear()
+        finally:
+            unlisten()
+            store.write(lambda tx: tx.sign_off(number))
+            store.drop_life(number)
+        return turns
+
+    def _sign_on(self, tx: Transaction) -> int:
+        number = tx.sign_on(socket.gethostname(), os.getpid(), self._backend, 0)
+        self._yard.store.hold_life(number)
+        return number
+
+    def _is_told_to_stop(self, number: int) -> bool:
+        with self._yard.store.snapshot() as view:
+            return any(row.id == number and row.stop for row in view.engines())
+
+    def _next(self) -> BatchRow | None:
+        with self._yard.store.snapshot() as view:
+            while True:
+                without = self._without(view)
+                row = next_batch(view, self._yard.store.alive, without=without)
+                if row is None or travels(view, row):
+                    return row
+                self._foreign.add(row.id)
+                text = "its functions travel by value: only the script that made it can run it"
+                self._yard.bus.publish(Notice(batch=row.name, text=text))
+
+    def _without(self, view: Snapshot) -> set[int]:
+        """Batches to leave alone: a change on record wakes those that rest."""
+        for number, row in list(self._resting.items()):
+            if view.batch_by_id(number) != row:
+                del self._resting[number]
+        return self._foreign | self._resting.keys()
+
+    def _left_to_others(self) -> bool:
+        """Whether others hold what is left: should they die, it is ours to do."""
+        with self._yard.store.snapshot() as view:
+            return bool(unfinished(view, self._without(view)))
+
+    def _hear(self, ended: list[BatchFinished | BatchStopped]) -> Callable[[Event], None]:
+        def hear(event: Event) -> None:
+            if isinstance(event, BatchFinished | BatchStopped):
+                ended.append(event)
+            if self._on_event is not None:
+                self._on_event(event)
+
+        return hear
+
+    def _serve(self, row: BatchRow) -> Turn:
+        store, priority = self._yard.store, row.priority
+
+        def outranked(tx: Transaction) -> bool:
+            without = self._without(tx)
+            return next_batch(tx, store.alive, above=priority, without=without) is not None
+
+        ended: list[BatchFinished | BatchStopped] = []
+        end = End.LEFT.value
+        try:
+            result = self._yard.take_part(
+                row.name, outranked, backend=self._backend, workers=self._workers,
+                progress=self._progress, on_event=self._hear(ended),
+            )  # fmt: skip
+            end = result.end
+        except StoreAway as error:
+            self._yard.bus.publish(Notice(batch=row.name, text=error.message, level="warning"))
+        except NotFound:  # somebody cleared it
+            return Turn(row.name, 0, "cleared")
+        except UsageError as error:
+            self._foreign.add(row.id)
+            self._yard.bus.publish(Notice(batch=row.name, text=str(error), level="warning"))
+        with store.snapshot() as view:
+            after = view.batch_by_id(row.id)
+        if after is not None and end in (End.BUDGET.value, End.FAIL_FAST.value, End.DEADLINE.value):
+            self._resting[row.id] = after
+        turn = Turn(row.name, sum(event.recorded for event in ended), end)
+        if self._on_turn is not None:
+            self._on_turn(turn)
+        return turn
