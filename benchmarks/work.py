@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+from runyard import Context
+
 
 def noop(i: int) -> None:
     """Do nothing: what is left is overhead."""
@@ -26,6 +28,14 @@ def clocked_spin(i: int, iterations: int) -> float:
     begun = time.thread_time()
     spin(i, iterations)
     return time.thread_time() - begun
+
+
+def walk(ctx: Context, steps: int) -> dict[str, float]:
+    """A random walk; one in about forty fails."""
+    path = ctx.rng.choice([-1, 1], steps).cumsum()
+    if ctx.seed % 41 == 0:
+        raise ArithmeticError("this walk went astray")
+    return {"end": float(path[-1]), "farthest": float(abs(path).max())}
 
 
 def draw(policy: str, case: int) -> dict[str, float | bool]:

@@ -22,6 +22,7 @@ from polling import eventually  # noqa: E402
 from runyard import Yard  # noqa: E402
 from runyard.backends import NAMES  # noqa: E402
 from runyard.backends.processes import close_crews  # noqa: E402
+from runyard.backends.ray.link import close_links  # noqa: E402
 
 # Explaining a failure traces every line, which takes longer than finding it.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
@@ -51,6 +52,29 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def ray_head() -> Iterator[str]:
+    """One Ray for all tests of the session that run on it; its address, in `RAY_ADDRESS` too."""
+    from ray_kit import Head
+
+    with Head(cpus=6) as head:
+        os.environ["RAY_ADDRESS"] = head.address
+        yield head.address
+        close_links()
+        del os.environ["RAY_ADDRESS"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that run on Ray share one, and only with two workers is each of them quick."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        values = callspec.params.values() if callspec else ()
+        if any(getattr(value, "backend", value) == "ray" for value in values):
+            item.fixturenames.append("ray_head")  # type: ignore[attr-defined]
+            if any(getattr(value, "workers", 2) != 2 for value in values):
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Iterator[None]:
     """Keep pytest's own variable from making each test's environment differ from the last one's.
@@ -65,6 +89,7 @@ def pytest_pyfunc_call() -> Iterator[None]:
 def no_child_process_is_left() -> Iterator[None]:
     """Fail the session when it leaves a process behind."""
     yield
+    close_links()
     close_crews()
     gc.collect()
     me = psutil.Process()

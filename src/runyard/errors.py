@@ -101,6 +101,10 @@ class StoreAway(StoreUnready):
     waiting = "the database can't be reached: nothing more is started until it is back"
 
 
+class StoreConflict(StoreError):
+    """Two engines got in each other's way; the same once more goes through."""
+
+
 class ClaimLost(StoreError):
     """Another engine took these tasks over; what this one brings now is refused."""
 

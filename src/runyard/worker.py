@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from runyard.errors import NotFound, StoreAway, UsageError
-from runyard.events import BatchFinished, BatchStopped, Event, Notice
+from runyard.events import BatchFinished, BatchStopped, Event
 from runyard.reports.progress import Progress
 from runyard.schedule.loop import End
-from runyard.schedule.sharing import next_batch, travels, unfinished
+from runyard.schedule.sharing import by_value, next_batch, unfinished
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import BatchRow
 from runyard.yard import Yard
@@ -40,20 +40,26 @@ class Worker:
         *,
         backend: str = "processes",
         workers: int | None = None,
+        ray_address: str | None = None,
+        fallback: str | None = None,
         forever: bool = False,
         progress: Progress = None,
         on_event: Callable[[Event], None] | None = None,
-        on_turn: Callable[[Turn], None] | None = None,
+        on_turn: Callable[[Turn], None] = lambda _: None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._yard = yard
         self._backend = backend
         self._workers = workers
+        self._ray = {"ray_address": ray_address, "fallback": fallback}
         self._forever = forever
         self._progress = progress
         self._on_event = on_event
         self._on_turn = on_turn
+        self._say = say  # what a person should know, between two turns
         self._resting: dict[int, BatchRow] = {}  # batches that ended early here, as they were then
         self._foreign: set[int] = set()  # batches that this worker can't run
+        self._known: dict[int, int] = {}  # those it can, and how many tasks that was said of
         self._news = threading.Event()
 
     def run(self) -> list[Turn]:
@@ -94,11 +100,13 @@ class Worker:
             while True:
                 without = self._without(view)
                 row = next_batch(view, self._yard.store.alive, without=without)
-                if row is None or travels(view, row):
+                if row is None or self._known.get(row.id) == row.total:
+                    return row
+                if by_value(view, row) is None:
+                    self._known[row.id] = row.total
                     return row
                 self._foreign.add(row.id)
-                text = "its functions travel by value: only the script that made it can run it"
-                self._yard.bus.publish(Notice(batch=row.name, text=text))
+                self._say(f"{row.name} is left to its script: its functions travel by value")
 
     def _without(self, view: Snapshot) -> set[int]:
         """Batches to leave alone: a change on record wakes those that rest."""
@@ -132,22 +140,21 @@ class Worker:
         end = End.LEFT.value
         try:
             result = self._yard.take_part(
-                row.name, outranked, backend=self._backend, workers=self._workers,
+                row.name, outranked, backend=self._backend, workers=self._workers, **self._ray,
                 progress=self._progress, on_event=self._hear(ended),
             )  # fmt: skip
             end = result.end
         except StoreAway as error:
-            self._yard.bus.publish(Notice(batch=row.name, text=error.message, level="warning"))
+            self._say(f"{row.name}: {error.message}")
         except NotFound:  # somebody cleared it
             return Turn(row.name, 0, "cleared")
         except UsageError as error:
             self._foreign.add(row.id)
-            self._yard.bus.publish(Notice(batch=row.name, text=str(error), level="warning"))
+            self._say(f"{row.name} is left alone: {error}")
         with store.snapshot() as view:
             after = view.batch_by_id(row.id)
         if after is not None and end in (End.BUDGET.value, End.FAIL_FAST.value, End.DEADLINE.value):
             self._resting[row.id] = after
         turn = Turn(row.name, sum(event.recorded for event in ended), end)
-        if self._on_turn is not None:
-            self._on_turn(turn)
+        self._on_turn(turn)
         return turn

@@ -28,6 +28,7 @@ from runyard.schedule import control
 from runyard.schedule.engine import Engine
 from runyard.schedule.enroll import add_replicates, as_grown, changed_code, enroll
 from runyard.schedule.loop import End
+from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch, items
@@ -85,6 +86,8 @@ class Yard:
         *,
         backend: str = "processes",
         workers: int | None = None,
+        ray_address: str | None = None,
+        fallback: str | None = None,
         progress: Progress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
@@ -92,10 +95,12 @@ class Yard:
     ) -> Result:
         """Run a batch, or go on with it; what is recorded is not run again.
 
+        `ray_address` is the cluster that the backend `ray` joins (default: `$RAY_ADDRESS`, else a
+        Ray of its own); `fallback="serial"` is where it runs when Ray can't start.
         `options` are those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
         batch = batch.with_options(**options)
-        place = open_backend(backend, workers)
+        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         try:
             recorded, notices = self._enroll(batch, fresh)
         except BaseException:
@@ -111,6 +116,8 @@ class Yard:
         *,
         backend: str = "processes",
         workers: int | None = None,
+        ray_address: str | None = None,
+        fallback: str | None = None,
         progress: Progress = None,
         on_event: OnEvent | None = None,
         codec: str = "msgpack",
@@ -132,7 +139,7 @@ class Yard:
             with self.store.transaction() as tx:
                 recorded = Recorded(tx.update_batch(recorded.id, options=changed))
         notices = self._code_notices(recorded)
-        place = open_backend(backend, workers)
+        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         return self._run(recorded, place, {}, codec, progress, on_event, notices)
 
     def take_part(
@@ -142,12 +149,14 @@ class Yard:
         *,
         backend: str = "processes",
         workers: int | None = None,
+        ray_address: str | None = None,
+        fallback: str | None = None,
         progress: Progress = None,
         on_event: OnEvent | None = None,
     ) -> Result:
         """Go on with a batch beside others, until nothing is left to take or it is outranked."""
         recorded = self.recorded(name)
-        place = open_backend(backend, workers)
+        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         notices = self._code_notices(recorded)
         return self._run(recorded, place, {}, "msgpack", progress, on_event, notices, outranked)
 
@@ -164,14 +173,14 @@ class Yard:
 
     def stop(self, name: str | None = None) -> int:
         """Ask running engines to stop after their current tasks; how many there are."""
-        asked = 0
+        asked = set()
         with self.store.transaction() as tx:
             wanted = None if name is None else self._row(tx.batch(name), name).id
             for engine in tx.engines():
                 if self.store.alive(engine.id) and wanted in (None, engine.batch):
                     tx.update_engine(engine.id, stop=1)
-                    asked += 1
-        return asked
+                    asked.add((engine.host, engine.pid))
+        return len(asked)
 
     def cancel(self, name: str, task: int | None = None) -> int:
         """Cancel a batch or one task, running or not; how many were cancelled or asked to be."""
@@ -213,18 +222,13 @@ class Yard:
 
     def refuse_by_value(self, name: str) -> None:
         """Raise for a batch whose functions travel by value: only its script can go on with it."""
-        recorded = self.recorded(name)
-        targets = [recorded.target]
-        if recorded.listed:
-            with self.store.snapshot() as view:
-                targets = [recorded.task(view, row.task).target for row in view.tasks(recorded.id)]
-        for target in targets:
-            if target is not None and target.kind == "value":
-                raise BadTarget(
-                    f"{recorded.name} runs the function {target.ref}, which travels by value and "
-                    "is never stored",
-                    hint="run its script or notebook cell again; it goes on where it stopped",
-                )
+        with self.store.snapshot() as view:
+            function = by_value(view, self._row(view.batch(name), name))
+        if function is not None:
+            raise BadTarget(
+                f"{name} runs the function {function}, which travels by value and is never stored",
+                hint="run its script or notebook cell again; it goes on where it stopped",
+            )
 
     def batch_folder(self, name: str) -> Path:
         """Where a batch's files are."""
@@ -277,7 +281,7 @@ class Yard:
                     more = self._replicated(recorded.name, codec, functions)
                 if more is None:
                     break
-                recorded, backend = more, open_backend(backend.name, backend.lanes)
+                recorded, backend = more, backend.again()
             self.bus.flush()
         return self._result(recorded.name, codec, end)
 
@@ -368,6 +372,8 @@ def run(
     *,
     backend: str = "processes",
     workers: int | None = None,
+    ray_address: str | None = None,
+    fallback: str | None = None,
     yard: Yard | str | Path | None = None,
     progress: Progress = None,
     on_event: OnEvent | None = None,
@@ -377,8 +383,8 @@ def run(
     """Run a batch in the default yard, or the one named; see `Yard.run`."""
     place = yard if isinstance(yard, Yard) else Yard(yard)
     return place.run(
-        batch, backend=backend, workers=workers, progress=progress, on_event=on_event,
-        fresh=fresh, **options,
+        batch, backend=backend, workers=workers, ray_address=ray_address, fallback=fallback,
+        progress=progress, on_event=on_event, fresh=fresh, **options,
     )  # fmt: skip
 
 

@@ -44,8 +44,9 @@ def by_command_line(scene: Scene) -> list[str]:
 
 WAYS = [by_script, by_command_line]
 Way = Callable[[Scene], list[str]]
+QUICK = {(by_script, name) for name in NAMES if name != "ray"} | {(by_command_line, "processes")}
 PLACES = [
-    pytest.param(way, backend, marks=[] if way is by_script or backend == "processes" else [slow])
+    pytest.param(way, backend, marks=[] if (way, backend) in QUICK else [slow])
     for way in WAYS
     for backend in NAMES
 ]

@@ -86,7 +86,8 @@ class Scene:
 
     def environment(self, mark: str, **more: str) -> dict[str, str]:
         given = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{SOURCE}", "CHAOS_FAMILY": mark}
-        for name in ("RUNYARD_FAULT", "RUNYARD_YARD", "CHAOS_PACE", "CHAOS_SIDE"):
+        # Without a cluster to join: only a Ray of its own takes over this environment.
+        for name in ("RUNYARD_FAULT", "RUNYARD_YARD", "CHAOS_PACE", "CHAOS_SIDE", "RAY_ADDRESS"):
             given.pop(name, None)
         given["CHAOS_SIDE"] = str(self.side)
         given["COLUMNS"] = "100"

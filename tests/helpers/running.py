@@ -49,7 +49,7 @@ PLACES = [
     Place("serial", 1),
     *(
         Place(backend, workers)
-        for backend in ("async", "threads", "processes")
+        for backend in ("async", "threads", "processes", "ray")
         for workers in (1, 2, 5)
     ),
 ]

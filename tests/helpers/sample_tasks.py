@@ -209,6 +209,7 @@ def knows_itself(ctx: ry.Context, x: int) -> dict[str, Any]:
         "same_rng": ctx.rng is same.rng,
         "alone": [path.name for path in ctx.workspace.iterdir()],
         "workspace": str(ctx.workspace),
+        "folder": str(ctx.folder),
         "shown": repr(ctx),
     }
 

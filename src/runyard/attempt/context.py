@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class Host(Protocol):
     """What a context asks of the lane that runs its task."""
 
+    @property
+    def folder(self) -> Path:
+        """The batch's own folder."""
+
     def seed_key(self, task: int) -> tuple[bytes, int]:
         """What the task's seed comes from."""
 
@@ -75,6 +79,11 @@ class Context:
                 PCG64(seeds.sequence(self._root, *self._host.seed_key(self.task)))
             )
         return self._rng
+
+    @property
+    def folder(self) -> Path:
+        """The batch's folder on this machine, which its tasks share; it need not be there yet."""
+        return self._host.folder
 
     @property
     def workspace(self) -> Path:

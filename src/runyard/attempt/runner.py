@@ -142,7 +142,7 @@ class Runner:
         self._output = output if job.capture else Output()
         self._batch = job.batch
         self._codec = job.codec
-        self._worker = job.engine << 16 | lane
+        self._worker = job.engine << 16 | job.first_lane + lane
         self._folder = Path(job.folder)
         template = None if job.template is None else Path(job.root, job.template)
         self._spaces = Workspaces(self._folder, keep=job.keep, template=template)
@@ -225,6 +225,11 @@ class Runner:
         assert self._work is not None
         assert self._work.listed is not None
         return self._work.listed.seed_key()
+
+    @property
+    def folder(self) -> Path:
+        """The batch's own folder."""
+        return self._folder
 
     def workspace(self, task: int, attempt: int) -> Path:
         """The task's own folder, made on first use."""

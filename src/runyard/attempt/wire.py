@@ -39,6 +39,11 @@ class Job(msgspec.Struct, frozen=True):
     template: str | None = None
     chdir: bool = False
     recycle: int | None = None
+    first_lane: int = 0  # the number that the engine knows the first of these lanes by
+    cpus: float | None = None  # what a task needs, where a cluster decides where it runs
+    gpus: float | None = None
+    resources: dict[str, float] = {}
+    runtime_env: dict[str, Any] = {}  # what Ray prepares on a node before tasks run there
 
 
 class Item(NamedTuple):

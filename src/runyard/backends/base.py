@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections import deque
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Job, Loss, Report
@@ -27,6 +28,7 @@ class Capabilities(NamedTuple):
     own_directory: bool  # a current directory of the task's own
     descriptor_capture: bool  # keeps what C code and child processes print
     survives_crash: bool  # a task that kills its process costs that task alone
+    places: bool = False  # finds a machine that has what a task needs
 
 
 IN_PROCESS = Capabilities(
@@ -46,9 +48,13 @@ class Backend(ABC):
     capabilities: ClassVar[Capabilities]
     depth: ClassVar[int] = 2
     """Chunks that a lane may hold, so that it never waits for the next one."""
+    distance: ClassVar[float] = 1.0
+    """How many times longer the way to a lane is than to a process of this machine."""
 
     def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+        self.lanes = lanes  # how many there are; may change while a batch runs
+        self.most_lanes = lanes  # their numbers are below this
+        self.notices: deque[str] = deque()  # what the user should know; the loop passes it on
 
     @classmethod
     def default_workers(cls) -> int:
@@ -78,6 +84,26 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """The batch is over; whatever still runs is ended. Does nothing the second time."""
+
+    def again(self) -> Self:
+        """The same for another batch, once this one is closed."""
+        return type(self)(self.lanes)
+
+    @property
+    def extent(self) -> int:
+        """Lanes that there are now have numbers below this."""
+        return self.lanes
+
+    def is_up(self, lane: int) -> bool:  # noqa: ARG002
+        """Whether there is a lane of this number now."""
+        return True
+
+    def is_settled(self, lane: int) -> bool:  # noqa: ARG002
+        """Whether the lane has seen the last `Slots.stop`, and its slot shows what it runs since.
+
+        False where lanes are far away: ask again after the next `poll`.
+        """
+        return True
 
     def room(self, lane: int) -> int:  # noqa: ARG002
         """How many more tasks the lane may be sent now."""

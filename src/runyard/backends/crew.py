@@ -12,11 +12,11 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runyard.attempt.slots import Note
-from runyard.attempt.wire import Report, decode_report
+from runyard.attempt.wire import Report
 from runyard.backends import tree
 from runyard.backends.warden import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
@@ -38,7 +38,7 @@ class Lane:
         self.tasks = 0  # since the worker started
         self.ending: tuple[Note, str, str] | None = None  # asked to end, and why
 
-    def frames(self) -> list[Report]:
+    def frames(self, decode: Callable[[memoryview], Report]) -> list[Report]:
         """Whole reports that have come in."""
         found, at, buffer = [], 0, self.incoming
         while len(buffer) - at >= LENGTH.size:
@@ -46,7 +46,7 @@ class Lane:
             end = at + LENGTH.size + size
             if len(buffer) < end:
                 break
-            found.append(decode_report(memoryview(buffer)[at + LENGTH.size : end]))
+            found.append(decode(memoryview(buffer)[at + LENGTH.size : end]))
             at = end
         del buffer[:at]
         return found
@@ -57,7 +57,7 @@ class Crew:
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
         self.key = _crew_key(lanes, environment)
-        self._code = _user_code()  # what these workers may have loaded
+        self._code = LoadedCode()  # what these workers may have loaded
         self.lanes = [Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
         self.received = memoryview(bytearray(1 << 18))
@@ -65,10 +65,9 @@ class Crew:
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
-        path = [place or os.getcwd() for place in sys.path]
-        code = _START.format(path=path, fd=theirs.fileno())
+        code = _START.format(path=module_path(), fd=theirs.fileno())
         self.warden = subprocess.Popen(
-            [sys.executable, *_interpreter_flags(), "-c", code],
+            [sys.executable, *interpreter_flags(), "-c", code],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
@@ -83,10 +82,7 @@ class Crew:
 
     def is_outdated(self) -> bool:
         """Whether code that the workers may have loaded has changed since."""
-        now = _user_code()
-        outdated = any(self._code.get(place, version) != version for place, version in now.items())
-        self._code |= now
-        return outdated
+        return self._code.has_changed()
 
     def fork(self, lane: Lane) -> None:
         """Have the warden start a worker for this lane."""
@@ -191,7 +187,12 @@ class Crew:
             self.warden.wait()
 
 
-def _interpreter_flags() -> list[str]:
+def module_path() -> list[str]:
+    """Where this process finds its modules, in words that hold in any directory."""
+    return [place or os.getcwd() for place in sys.path]
+
+
+def interpreter_flags() -> list[str]:
     """The flags of this interpreter that change what code does."""
     flags = ["-O" * bool(sys.flags.optimize == 1), "-OO" * bool(sys.flags.optimize > 1)]
     flags += ["-B" * bool(sys.flags.dont_write_bytecode), "-s" * bool(sys.flags.no_user_site)]
@@ -208,6 +209,19 @@ _all: list[Crew] = []
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+
+
+class LoadedCode:
+    """The modules of this process that are no library's; workers may have loaded them too."""
+
+    def __init__(self) -> None:
+        self._versions = _user_code()
+
+    def has_changed(self) -> bool:
+        """Whether one of their files has changed since the last time."""
+        now, before = _user_code(), self._versions
+        self._versions = before | now
+        return any(before.get(place, version) != version for place, version in now.items())
 
 
 def _user_code() -> dict[str, int]:

@@ -25,7 +25,15 @@ from pathlib import Path
 from runyard import clock
 from runyard.attempt.output import salvage
 from runyard.attempt.slots import IDLE, Note, Slots
-from runyard.attempt.wire import Chunk, Job, Loss, Report, encode_chunk, encode_job
+from runyard.attempt.wire import (
+    Chunk,
+    Job,
+    Loss,
+    Report,
+    decode_report,
+    encode_chunk,
+    encode_job,
+)
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities
 from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
@@ -50,6 +58,8 @@ class ProcessesBackend(Backend):
         descriptor_capture=True,
         survives_crash=True,
     )
+    decode = staticmethod(decode_report)
+    """How a worker's report is read."""
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
         """With an environment, its variables are set for the workers besides those there are."""
@@ -86,7 +96,7 @@ class ProcessesBackend(Backend):
         if share is None:
             return sys.maxsize
         if state.tasks >= share and not state.sent:
-            self._renew(state)
+            self.renew(lane)
         return max(0, share - state.tasks)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
@@ -153,7 +163,7 @@ class ProcessesBackend(Backend):
                 self._crew.selector.unregister(lane.channel)
             return False
         lane.incoming += self._crew.received[:size]
-        for report in lane.frames():
+        for report in lane.frames(self.decode):
             self._stillborn = 0
             if report.finished and report.chunk in lane.sent:
                 lane.sent.remove(report.chunk)
@@ -195,17 +205,18 @@ class ProcessesBackend(Backend):
         )
         self._restart(lane)
 
-    def _renew(self, lane: Lane) -> None:
+    def renew(self, number: int) -> None:
         """A fresh worker in place of one that has done its share."""
+        lane = self._crew.lanes[number]
         self._crew.kill(lane)
         ended: list[tuple[int, int]] = []
-        while not any(number == lane.number for number, _ in ended):
+        while not any(other == number for other, _ in ended):
             ended += self._crew.news()
-        for number, status in ended:
-            if number == lane.number:
+        for other, status in ended:
+            if other == number:
                 self._restart(lane)
             else:
-                self._bury(self._crew.lanes[number], status)
+                self._bury(self._crew.lanes[other], status)
 
     def _restart(self, lane: Lane) -> None:
         if lane.channel is not None:

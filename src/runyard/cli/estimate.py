@@ -18,17 +18,15 @@ PATIENCE = 10.0
 """Tasks that are tried, and seconds after which no more are started."""
 
 
-def estimate(
-    session: Session, batch: Batch, left: int, *, backend: str, workers: int | None
-) -> int:
+def estimate(session: Session, batch: Batch, left: int, **place: Any) -> int:
     """Try some tasks in a yard of their own, which is gone afterwards; say what all would take."""
     from runyard.yard import Yard
 
     limits = {"tasks": TRIED, "minutes": PATIENCE / 60}
     with Yard("memory:") as yard:
         tried = batch.with_options(budget=limits, fail_fast=False)
-        result = yard.run(tried, backend=backend, workers=workers, progress=False)
-        _tell(session, batch, result, left, _lanes(backend, workers))
+        result = yard.run(tried, **place, progress=False)
+        _tell(session, batch, result, left, _lanes(**place))
     return 0
 
 
@@ -42,10 +40,10 @@ def left_to_run(session: Session, batch: Batch) -> int:
         return batch.total
 
 
-def _lanes(backend: str, workers: int | None) -> int:
+def _lanes(backend: str, workers: int | None, **where: Any) -> int:
     from runyard.backends import open_backend
 
-    place = open_backend(backend, workers)
+    place = open_backend(backend, workers, **where)
     place.close()
     return place.lanes
 

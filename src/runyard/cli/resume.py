@@ -12,7 +12,6 @@ from runyard.cli.session import Session, examples, shared
 from runyard.errors import BadTarget, NotFound
 
 if TYPE_CHECKING:
-    from runyard.reports.result import Result
     from runyard.yard import Yard
 
 SIGNALLED = 128
@@ -35,10 +34,8 @@ SIGNALLED = 128
 def resume(
     session: Session,
     batch: str | None,
-    backend: str,
-    workers: int | None,
     progress: bool,
-    **limits: Any,
+    **where: Any,
 ) -> int:
     """Go on with what is not finished.
 
@@ -47,11 +44,11 @@ def resume(
     with session.yard() as yard:
         show_notices(session, yard, progress=progress)
         if batch is not None:
-            return _resume(session, yard, batch, backend, workers, progress=progress, **limits)
+            return _resume(session, yard, batch, progress=progress, **where)
         codes, by_value = [], False
         for name in _unfinished(session, yard):
             try:
-                code = _resume(session, yard, name, backend, workers, progress=progress, **limits)
+                code = _resume(session, yard, name, progress=progress, **where)
             except BadTarget as error:
                 by_value = True
                 _leave_out(session, name, error)
@@ -82,10 +79,7 @@ def retry(
     session: Session,
     batch: str,
     status: str,
-    codec: str,
-    backend: str,
-    workers: int | None,
-    progress: bool,
+    **where: Any,
 ) -> int:
     """Run the failed tasks of a batch again.
 
@@ -97,24 +91,17 @@ def retry(
         if not again:
             raise NotFound(f"no task of {batch} is {status}")
         session.note(f"{batch}: {again:,} {status} tasks run again")
-        show_notices(session, yard, progress=progress)
-        return _resume(session, yard, batch, backend, workers, progress=progress, codec=codec)
+        show_notices(session, yard, progress=where["progress"])
+        return _resume(session, yard, batch, **where)
 
 
 def _resume(
     session: Session,
     yard: Yard,
     name: str,
-    backend: str,
-    workers: int | None,
-    *,
-    progress: bool,
-    **limits: Any,
+    **where: Any,
 ) -> int:
-    def run() -> Result:
-        return yard.resume(name, backend=backend, workers=workers, progress=progress, **limits)
-
-    return carry_out(session, yard, name, run)
+    return carry_out(session, yard, name, lambda: yard.resume(name, **where))
 
 
 def _leave_out(session: Session, name: str, error: BadTarget) -> None:

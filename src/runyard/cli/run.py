@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.described import Words, batch_of
-from runyard.cli.running import carry_out, limit_options, place_options, show_notices
+from runyard.cli.running import (
+    carry_out,
+    limit_options,
+    need_options,
+    place_options,
+    show_notices,
+)
 from runyard.cli.session import Session, examples, shared
 
 if TYPE_CHECKING:
@@ -79,6 +85,7 @@ LOG = "run.log"
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Try a few tasks; say what all would take.")
 @click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
+@need_options
 @limit_options
 @place_options
 @shared
@@ -88,7 +95,7 @@ def run(session: Session, **given: Any) -> int:
     TARGET is module:function, path/file.py:function or a batch file (.toml). The same command
     again goes on where it stopped; what is recorded is not run again.
     """
-    place = {name: given.pop(name) for name in ("backend", "workers")}
+    place = {name: given.pop(name) for name in _PLACE}
     progress, fresh, detach = (given.pop(name) for name in ("progress", "fresh", "detach"))
     dry_run = given.pop("dry_run")
     words = Words(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
@@ -110,20 +117,20 @@ def run(session: Session, **given: Any) -> int:
         )
 
 
+_PLACE = ("backend", "workers", "ray_address", "fallback")
 _WORDS = (
     "target", "shell", "grid", "replicates", "common_random_numbers", "seed", "name", "codec",
 )  # fmt: skip
 
 
-def _detach(
-    session: Session, yard: Yard, batch: Batch, *, fresh: bool, backend: str, workers: int | None
-) -> int:
+def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place: Any) -> int:
     """Put the batch on record, so that a mistake shows here, and let another process run it."""
     name = yard.submit(batch, fresh=fresh)
     log = yard.batch_folder(name) / LOG
     log.parent.mkdir(parents=True, exist_ok=True)
-    words = ["resume", name, "--yard", session.location, "--backend", backend]
-    words += ["--workers", str(workers)] if workers is not None else []
+    words = ["resume", name]
+    for option, value in place.items():
+        words += [f"--{option.replace('_', '-')}", str(value)] if value is not None else []
     words += ["--json"] if session.json else []
     words += ["--durable"] if session.durable else []
     with log.open("a") as file:
@@ -133,7 +140,8 @@ def _detach(
             stdout=file,
             stderr=file,
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            # The address may have a password in it, and arguments are seen by everyone.
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNYARD_YARD": session.location},
         )
     session.say(f"{name} runs in the background as process {process.pid}")
     session.say(f"  output: {log}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -42,7 +43,7 @@ class Place:
 
 
 def place_options(function: Function) -> Function:
-    """Give a command --backend, --workers and --progress."""
+    """Give a command --backend, --workers, what Ray needs to know, and --progress."""
     for option in reversed(
         [
             click.option(
@@ -57,6 +58,16 @@ def place_options(function: Function) -> Function:
                 type=click.IntRange(1),
                 metavar="N",
                 help="How many at once.  [default: all cores]",
+            ),
+            click.option(
+                "--ray-address",
+                metavar="HOST:PORT",
+                help="The Ray cluster to join.  [default: $RAY_ADDRESS, else one of its own]",
+            ),
+            click.option(
+                "--fallback",
+                type=click.Choice(["serial"]),
+                help="Where to run if Ray is not installed or can't start.",
             ),
             click.option(
                 "--progress/--no-progress",
@@ -76,6 +87,36 @@ def place_options(function: Function) -> Function:
     return function
 
 
+def need_options(function: Function) -> Function:
+    """Give a command --cpus, --gpus, --resource and --runtime-env."""
+    for option in reversed(
+        [
+            click.option(
+                "--cpus", type=click.FloatRange(0), metavar="N", help="Cores a task needs (ray)."
+            ),
+            click.option(
+                "--gpus", type=click.FloatRange(0), metavar="N", help="GPUs a task needs (ray)."
+            ),
+            click.option(
+                "--resource",
+                "resources",
+                metavar="K=N",
+                multiple=True,
+                callback=_read_amounts,
+                help="What else a task needs of its machine (ray).",
+            ),
+            click.option(
+                "--runtime-env",
+                metavar="JSON|FILE",
+                callback=_read_document,
+                help="What Ray prepares on a machine before tasks run there (ray).",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
 def limit_options(function: Function) -> Function:
     """Give a command --budget, --metric and --until."""
     for option in reversed(
@@ -84,7 +125,7 @@ def limit_options(function: Function) -> Function:
                 "--budget",
                 metavar="K=N",
                 multiple=True,
-                callback=_read_budget,
+                callback=_read_amounts,
                 help="What the batch may use in all: tasks=N, minutes=N, or the sum of a metric; "
                 "`none` lifts it. Exit 75 when it is used up.",
             ),
@@ -193,7 +234,7 @@ def _set_durable(context: click.Context, parameter: click.Parameter, value: bool
     context.ensure_object(Session).durable = value
 
 
-def _read_budget(
+def _read_amounts(
     context: click.Context,  # noqa: ARG001
     parameter: click.Parameter,  # noqa: ARG001
     given: tuple[str, ...],
@@ -211,4 +252,24 @@ def _read_budget(
             name = ""
         if not name:
             raise click.BadParameter(f"{text!r} is not NAME=NUMBER, as in tasks=1000 or cost=2.5")
+    return found
+
+
+def _read_document(
+    context: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,  # noqa: ARG001
+    given: str | None,
+) -> dict[str, Any] | None:
+    """A JSON object, as it is or in a file."""
+    if given is None:
+        return None
+    import json
+
+    try:
+        text = given if given.lstrip().startswith("{") else Path(given).read_text()
+        found = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{given!r} is neither JSON nor a file of it: {error}") from None
+    if not isinstance(found, dict):
+        raise click.BadParameter('write an object, as in {"env_vars": {"MODE": "fast"}}')
     return found

@@ -106,6 +106,10 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
     }
     columns["options"] = encode_options(options)
+    if row.next_task != row.total:
+        raise UsageError(
+            f"some tasks of {row.name} were cleared away", hint="verify it before that"
+        )
     if recorded.listed:
         made = tx.create_batch(**columns, total=0)
         listed = view.tasks(recorded.id)

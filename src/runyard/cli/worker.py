@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @place_options
 @shared
 def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> int:
-    """Take work from a yard until there is none.
+    """Take work from a yard that others fill.
 
     Any number of workers on any number of machines may share one yard in PostgreSQL. The most
     urgent batch comes first. Tasks are found by name, so the project's code must be here too;
@@ -45,7 +45,8 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
 
         place_ = {k: v for k, v in place.items() if v is not None}
         try:
-            Worker(yard, forever=forever, progress=progress, on_turn=tell, **place_).run()
+            Worker(yard, forever=forever, progress=progress, on_turn=tell, say=session.note,
+                   **place_).run()  # fmt: skip
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         except SystemExit as error:

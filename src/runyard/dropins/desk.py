@@ -87,7 +87,7 @@ class Desk:
         self._recorded = self._enroll(name or _number(), options, seed)
         self._known = self._read_names()
         self._intake = Intake(
-            self._recorded.row.total, only=True, keep_values=self._named,
+            self._recorded.row.next_task, only=True, keep_values=self._named,
             may_start=self._may_start, ended=lambda row, raised: self._news.put(News(row, raised)),
         )  # fmt: skip
         self._engine = Engine(

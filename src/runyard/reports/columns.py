@@ -176,7 +176,7 @@ def _build(result: Result, folder: Path) -> dict[str, Any]:
     """Read every outcome once and write each column."""
     with contextlib.ExitStack() as files:
         writer = _Writer(folder, files)
-        total = result.recorded.row.total
+        total = result.recorded.row.next_task
         codec = result.codec_of_values()
         task = 0
         for rows in batched(result.rows(), CHUNK):

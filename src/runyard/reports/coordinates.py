@@ -7,7 +7,6 @@ a listed batch is read task by task.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -140,11 +139,9 @@ def _distinct(values: Sequence[Any]) -> tuple[Sequence[Any], Codes]:
 
 
 def _listed(view: Snapshot, recorded: Recorded) -> dict[str, Coordinate]:
-    labels: list[dict[str, Any]] = []
-    for number in count():
-        if number >= recorded.row.total:
-            break
-        labels.append(recorded.labels(view, number))
+    labels: list[dict[str, Any]] = [{} for _ in range(recorded.row.next_task)]
+    for row in view.tasks(recorded.id):
+        labels[row.task] = recorded.labels(view, row.task)
     found: dict[str, Coordinate] = {}
     for name in dict.fromkeys(key for label in labels for key in label):
         held = [at for at, label in enumerate(labels) if name in label]

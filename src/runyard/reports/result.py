@@ -149,7 +149,7 @@ class Result:
             stop = None if limit is None else offset + limit
             if not offset and limit is None:
                 rows = _all_rows(view, recorded, status)
-            elif status is None and not recorded.row.pending:
+            elif status is None and _has_all(recorded):
                 # Every number has an outcome, so that a page is found without counting.
                 rows = view.outcomes(recorded.id, after=offset - 1, limit=limit)
             else:
@@ -335,7 +335,7 @@ class Result:
         if order is None or isinstance(order, range):
             count = 0
             for row in view.outcomes(recorded.id):
-                if row.task != count:
+                if row.task != count and recorded.row.next_task == recorded.row.total:
                     raise _missing(recorded.name, count)
                 count += 1
                 yield digest_content(row)
@@ -372,6 +372,11 @@ def _all_rows(
             f"{expected} outcomes of {recorded.name} were recorded, {count} are there",
             hint="run `runyard doctor`",
         )
+
+
+def _has_all(recorded: Recorded) -> bool:
+    """Whether every number up to the last one has an outcome."""
+    return not recorded.row.pending and recorded.row.next_task == recorded.row.total
 
 
 def _missing(name: str, task: int) -> StoreDamaged:

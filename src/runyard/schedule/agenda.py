@@ -100,6 +100,11 @@ class Agenda:
         """When the next retry is due."""
         return self._later[0][0] if self._later else None
 
+    @property
+    def next_priority(self) -> int | None:
+        """The priority of the item that is taken next."""
+        return -self._items[0][0] if self._items else None
+
     def add_range(self, held: Held, low: int, high: int) -> None:
         """Numbers at their first attempt."""
         if high > low and not held.lost:
@@ -132,11 +137,13 @@ class Agenda:
             self.add_item(held, item)
 
     def take(self, most: int) -> Piece | None:
-        """The next tasks, at most so many, all of one claim."""
+        """The next tasks, at most so many, all of one claim and one priority."""
         if self._items:
-            held = self._items[0][2]
+            priority, _, held, _ = self._items[0]
             items: list[Item] = []
             while self._items and len(items) < most and self._items[0][2] is held:
+                if self._items[0][0] != priority:
+                    break
                 items.append(heapq.heappop(self._items)[3])
             return Piece(held, 0, 0, items)
         if not self._ranges:

@@ -50,10 +50,11 @@ def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
 
 def cancel_task(tx: Transaction, recorded: Recorded, task: int, *, running: bool) -> int:
     """Cancel one task; 0 if it has an outcome already."""
-    if not 0 <= task < recorded.row.total:
+    is_there = 0 <= task < recorded.row.next_task
+    if not is_there or (recorded.listed and tx.task(recorded.id, task) is None):
         raise NotFound(
             f"there is no task {recorded.name}/{task}",
-            hint=f"its tasks are 0 to {recorded.row.total - 1}",
+            hint=f"its tasks are 0 to {recorded.row.next_task - 1}",
         )
     if tx.outcome(recorded.id, task) is not None:
         return 0

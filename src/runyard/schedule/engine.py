@@ -91,6 +91,9 @@ class Engine:
         if options.memory is not None and not backend.capabilities.memory_limit:
             text = f"the memory limit has no effect on {backend.name}; use processes"
             self._publish(Notice(batch=batch.name, text=text, level="warning"))
+        if options.places and not backend.capabilities.places:
+            text = f"{', '.join(options.places)} has no effect on {backend.name}; use ray"
+            self._publish(Notice(batch=batch.name, text=text, level="warning"))
         if options.template is not None:
             template = Path(batch.row.root, options.template)
             Workspaces(self._batch_folder, keep=options.keep, template=template)
@@ -130,7 +133,7 @@ class Engine:
     def _slots(self, number: int) -> Slots:
         path = run_folder(self._folder) / f"{number}.slots"
         try:
-            return Slots(path, self._backend.lanes, create=True)
+            return Slots(path, self._backend.most_lanes, create=True)
         except OSError as error:
             path.unlink(missing_ok=True)
             raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
@@ -268,6 +271,10 @@ class Engine:
             template=options.template,
             chdir=options.chdir,
             recycle=options.recycle,
+            cpus=options.cpus,
+            gpus=options.gpus,
+            resources=options.resources,
+            runtime_env=options.runtime_env,
         )
 
     @property

@@ -49,10 +49,13 @@ class Flights:
         self._agenda = agenda
         self._options = options
         self._by_id: dict[int, Flight] = {}
-        self._lanes: list[deque[Flight]] = [deque() for _ in range(backend.lanes)]
-        self._slack = set(range(backend.lanes))  # lanes that have room
+        self._lanes: list[deque[Flight]] = []
+        self._slack: set[int] = set()  # lanes that have room
+        self._unsettled: set[int] = set()  # lanes that were told to stop and have not answered
+        self._cancelled: set[int] = set()  # tasks that somebody cancelled
         self._ids = count(1)
         self.limits: dict[int, float] = {}  # of tasks with a time limit of their own
+        self._grow()
 
     def __bool__(self) -> bool:
         return bool(self._by_id)
@@ -67,6 +70,17 @@ class Flights:
         """How many tasks are under way."""
         return sum(flight.kept - flight.done for flight in self._by_id.values())
 
+    @property
+    def waiting_priority(self) -> int | None:
+        """The highest priority among listed tasks that wait behind others in a lane."""
+        found = None
+        for lane in self._lanes:
+            for at, flight in enumerate(lane):
+                if flight.chunk.items and (at or flight.kept - flight.done > 1):
+                    priority = flight.held.priority_of(flight.chunk.items[-1].task)
+                    found = priority if found is None else max(found, priority)
+        return found
+
     def get(self, chunk: int) -> Flight | None:
         """The flight of a chunk, if it has not ended."""
         return self._by_id.get(chunk)
@@ -77,6 +91,7 @@ class Flights:
 
     def with_room(self, level: int) -> list[int]:
         """Lanes that hold no more than so many chunks."""
+        self._grow()
         return sorted(n for n in self._slack if len(self._lanes[n]) <= level)
 
     def fly(self, lane: int, low: int, high: int, items: list[Item] | None, held: Held) -> None:
@@ -110,6 +125,9 @@ class Flights:
         """
         flights = self._lanes[lane]
         self._slots.stop(lane, flights[-1].chunk.id)
+        if not self._backend.is_settled(lane):
+            self._unsettled.add(lane)
+            return
         running = self._slots.read(lane).task
         behind = False
         for flight in flights:
@@ -128,7 +146,7 @@ class Flights:
     def watch(self) -> None:
         """End what is past its limits; where lanes idle, take from behind what takes long."""
         limited = self._options.timeout or self._options.memory or self.limits
-        free = 0 if self._agenda.ready else sum(1 for lane in self._lanes if not lane)
+        free = 0 if self._agenda.ready else self._free()
         if not limited and not free:
             return
         for number, lane in enumerate(self._lanes):
@@ -157,12 +175,37 @@ class Flights:
 
     def cancel(self, tasks: Collection[int]) -> None:
         """End those of the tasks that run, and take back those that wait in a lane."""
-        for number, lane in enumerate(self._lanes):
-            note = self._slots.read(number)
-            if note.task in tasks:
-                self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
-            elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
+        self._cancelled |= set(tasks)
+        for number in range(len(self._lanes)):
+            self._cancel_in(number)
+
+    def _cancel_in(self, number: int) -> None:
+        tasks, lane = self._cancelled, self._lanes[number]
+        note = self._slots.read(number)
+        if note.task in tasks:
+            self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
+        elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
+            self.take_back(number)
+
+    def ask_again(self) -> bool:
+        """Take back from lanes that had not yet seen that they are to stop; if there are any."""
+        waiting, self._unsettled = self._unsettled, set()
+        for number in waiting:
+            if self._lanes[number]:
                 self.take_back(number)
+                self._cancel_in(number)
+        return bool(waiting)
+
+    def _grow(self) -> None:
+        """Know the lanes that there are."""
+        for number in range(len(self._lanes), self._backend.extent):
+            self._lanes.append(deque())
+            self._slack.add(number)
+
+    def _free(self) -> int:
+        """How many lanes have nothing to do."""
+        lanes = enumerate(self._lanes)
+        return sum(1 for number, lane in lanes if not lane and self._backend.is_up(number))
 
     def _enforce(self, lane: int, note: Note) -> None:
         limit = self.limits.get(note.task, self._options.timeout)

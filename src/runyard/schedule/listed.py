@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runyard import clock
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, Rows
 from runyard.spec.status import CANCELLED, COMPLETED
 from runyard.store.base import Transaction
 
@@ -13,7 +13,10 @@ from runyard.store.base import Transaction
 def record_listed(tx: Transaction, batch: int, rows: Sequence[OutcomeRow]) -> int:
     """Record outcomes of listed tasks and what follows from them; how many went in."""
     count = tx.record(batch, rows, listed=True)
-    for row in rows:
+    leaders = tx.leaders(batch, Rows.of(rows).tasks)
+    for row in rows if leaders else ():
+        if row.task not in leaders:
+            continue
         if row.status == COMPLETED:
             tx.settle_followers(batch, row.task)
         else:

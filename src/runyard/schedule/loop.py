@@ -103,6 +103,8 @@ class Loop:
         self._shown = 0.0
         self._ticked = 0.0
         self._alone = False  # a suspect is under way
+        self._at_once = False  # a stop does not wait for what runs
+        self._drained = False  # nothing more is started
         self._waits = False  # for the store
 
     def stop(self, end: End = End.STOPPED) -> None:
@@ -118,19 +120,12 @@ class Loop:
 
     def run(self) -> End:
         """Until every task has its outcome, or something ends the run."""
-        drained = False
         while True:
             self._take_in()
             self._see_wishes()
             if self._recorder.error is not None:
                 raise self._recorder.error
-            if self._judge.has_had_enough and self._ending is None:
-                self._ending = End.FAIL_FAST
-            if self._leaves and self._ending is None and self._has_nothing_to_do():
-                self._ending = End.LEFT
-            if self._ending is not None and not drained:
-                self._drain()
-                drained = True
+            self._see_the_end()
             if self._is_over():
                 self._publish(self.progress())
                 return self._ending or End.FINISHED
@@ -143,6 +138,15 @@ class Loop:
                 else:
                     self._take_loss(news)
             self._tick()
+
+    def _see_the_end(self) -> None:
+        if self._judge.has_had_enough and self._ending is None:
+            self._ending = End.FAIL_FAST
+        if self._leaves and self._ending is None and self._has_nothing_to_do():
+            self._ending = End.LEFT
+        if self._ending is not None and (not self._drained or self._at_once):
+            self._drain()
+            self._drained, self._at_once = True, False
 
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
@@ -173,6 +177,7 @@ class Loop:
     def _take_in(self) -> None:
         if self._intake is not None and self._intake.aborted and self._ending is None:
             self.stop(End.CANCELLED)
+        self._supply.lanes = self._backend.lanes
         if self._ending is not None:
             self._supply.take_last()
         elif self._supply.refill(self._mean.value) and self._judge.cancelling:
@@ -199,19 +204,31 @@ class Loop:
     def _fill(self, budget: float) -> None:
         """Send at most so many tasks."""
         mean, backend = self._mean, self._backend
-        depth = policy.lane_depth(mean.value, backend.lanes, backend.depth)
+        depth = policy.lane_depth(mean.value, backend.lanes, backend.depth, backend.distance)
         unclaimed = self._supply.unclaimed
+        ahead = None if self._agenda.next_priority is None else self._flights.waiting_priority
         for level in range(depth):
             for number in self._flights.with_room(level):
-                if not self._agenda.ready:
+                if not self._agenda.ready or self._comes_after(ahead):
                     return
                 room = backend.room(number)
                 if room:
+                    priority = self._agenda.next_priority
                     left = self._agenda.ready + unclaimed
-                    size = policy.chunk_size(mean.value, mean.count, left, backend.lanes, depth)
-                    budget -= self._send(number, int(min(size, room, budget)))
+                    size = policy.chunk_size(
+                        mean.value, mean.count, left, backend.lanes, depth, backend.distance
+                    )
+                    sent = self._send(number, int(min(size, room, budget)))
+                    budget -= sent
+                    if priority is not None and (sent > 1 or level):
+                        ahead = priority if ahead is None else max(ahead, priority)
                     if budget < 1:
                         return
+
+    def _comes_after(self, ahead: int | None) -> bool:
+        """Whether what is next must let tasks start first that wait behind others in a lane."""
+        following = self._agenda.next_priority
+        return ahead is not None and following is not None and following < ahead
 
     def _budget_left(self) -> float:
         """How many tasks may be started; none, and nothing under way, ends the run."""
@@ -226,9 +243,11 @@ class Loop:
             and self._recorder.counts.pending > self._recorder.backlog
         ):
             self._ending = End.BUDGET
-            text = f"the budget is used up ({self._meter.reached(elapsed)})"
-            self._publish(Notice(batch=self._name, text=text, level="warning"))
+            self._warn(f"the budget is used up ({self._meter.reached(elapsed)})")
         return left
+
+    def _warn(self, text: str) -> None:
+        self._publish(Notice(batch=self._name, text=text, level="warning"))
 
     def _send(self, lane: int, size: int) -> int:
         while (piece := self._agenda.take(size)) is not None:
@@ -276,6 +295,8 @@ class Loop:
         if report.finished:
             self._flights.land(flight)
             self._flights.put_back(flight, flight.done)
+            if self._judge.cancelling and flight.done < flight.chunk.size:
+                self._cancel_waiting()
 
     def _take_loss(self, loss: Loss) -> None:
         """A lane is gone: charge the task it was running, put its neighbours back."""
@@ -312,11 +333,17 @@ class Loop:
         if now - self._ticked < TICK / 2:
             return
         self._ticked = now
+        while self._backend.notices:
+            self._warn(self._backend.notices.popleft())
         deadline = self._options.deadline
         elapsed = self._spent + now - self._began
         if deadline is not None and elapsed > deadline and self._ending is None:
             self._ending = End.DEADLINE
+        if self._ending is not None:  # again and again: what a lane far away runs shows later
+            self._end_at_once()
         self._flights.watch()
+        if self._flights.ask_again() and self._judge.cancelling:
+            self._cancel_waiting()
         self._recorder.running = self._flights.busy
         if now - self._shown > PROGRESS_SECONDS:
             self._shown = now
@@ -329,11 +356,15 @@ class Loop:
     def _drain(self) -> None:
         """Start nothing more; for an end that can't wait, end what runs."""
         self._flights.hold()
-        if self._ending in (End.DEADLINE, End.CANCELLED):
-            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
-            self._flights.end_running(error, "the batch was ended")
+        self._end_at_once()
         if self._ending is End.CANCELLED:
             self._recorder.cancel_rest()
+
+    def _end_at_once(self) -> None:
+        """End what runs, where the end of the run can't wait for it."""
+        if self._at_once or self._ending in (End.DEADLINE, End.CANCELLED):
+            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
+            self._flights.end_running(error, "the batch was ended")
 
     def _see_wishes(self) -> None:
         while self._recorder.wishes:
@@ -341,10 +372,12 @@ class Loop:
             if wishes.control == "cancel":
                 self.stop(End.CANCELLED)
             elif wishes.control == "stop" or wishes.stop:
+                self._at_once |= wishes.stop > 1
                 self.stop(End.STOPPED)
             elif wishes.leave:
                 self.stop(End.LEFT)
             self._supply.look_again()
+            self._supply.note_waiting(wishes.waiting)
             for task in wishes.cancelled:
                 self._publish(TaskCancelled(batch=self._name, task=task))
             fresh = set(wishes.cancel) - self._judge.cancelling

@@ -24,22 +24,25 @@ CLAIM_SECONDS = 1.0
 CLAIM_MAX = 65_536
 
 
-def chunk_size(mean: float | None, known: int, left: int, lanes: int, depth: int) -> int:
+def chunk_size(
+    mean: float | None, known: int, left: int, lanes: int, depth: int, distance: float = 1.0
+) -> int:
     """How many tasks to send together.
 
     `mean` is what a task takes (None: nothing is known yet), `known` how many have ended, `left`
     how many are to come. Towards the end chunks get smaller, so that all lanes finish together.
+    The longer the way to a lane, the larger they are.
     """
     if mean is None:
         return 1
-    by_time = int(CHUNK_SECONDS / mean) if mean > CHUNK_SECONDS / CHUNK_MAX else CHUNK_MAX
+    by_time = int(distance * min(CHUNK_SECONDS / max(mean, 1e-9), CHUNK_MAX))
     by_share = left // (2 * lanes * depth)
-    return max(1, min(by_time, by_share, known * GROWTH, CHUNK_MAX))
+    return max(1, min(by_time, by_share, known * GROWTH))
 
 
-def lane_depth(mean: float | None, lanes: int, most: int) -> int:
+def lane_depth(mean: float | None, lanes: int, most: int, distance: float = 1.0) -> int:
     """How many chunks a lane may hold; the more lanes, the longer each waits for its next one."""
-    alone = ALONE_SECONDS * max(1.0, lanes / 16)
+    alone = ALONE_SECONDS * max(distance, lanes / 16)
     return 1 if mean is None or mean >= alone else most
 
 

@@ -18,7 +18,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from runyard import faults
-from runyard.errors import ClaimLost, StoreDamaged, StoreError, StoreFull, StoreUnready
+from runyard.errors import (
+    ClaimLost,
+    StoreConflict,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreUnready,
+)
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held
 from runyard.schedule.intake import Handed, Intake
@@ -49,10 +56,11 @@ class Wishes(NamedTuple):
     """What others ask of this engine."""
 
     control: str | None
-    stop: bool
+    stop: int  # 1: after what runs, 2: at once
     cancel: list[int]  # tasks that an engine holds
     cancelled: list[int]  # tasks that nobody held, and that are cancelled now
     leave: bool  # something more urgent waits elsewhere
+    waiting: int | None  # the highest priority among listed tasks that nobody holds
 
 
 class Claimed(NamedTuple):
@@ -208,6 +216,9 @@ class Recorder:
             try:
                 if self._commit():
                     committed = time.monotonic()
+            except StoreConflict:
+                self._work.set()
+                continue
             except StoreUnready as error:
                 if self._gave_up(error):
                     return
@@ -327,7 +338,7 @@ class Recorder:
         """Record what belongs to claims that are still this engine's; the rest is refused."""
         tasks: dict[Held, list[int]] = {}
         for entry in entries:
-            tasks.setdefault(entry.held, []).extend(row[0] for row in entry.rows)
+            tasks.setdefault(entry.held, []).extend(Rows.of(entry.rows).tasks)
         refused = [
             Refused(held, its_tasks)
             for held, its_tasks in tasks.items()
@@ -372,7 +383,7 @@ class Recorder:
             self._told = pace
         batch = tx.batch_by_id(self._batch)
         engines = tx.engines()
-        stop = any(row.stop for row in engines if row.id == self._engine)
+        stop = next((row.stop for row in engines if row.id == self._engine), 0)
         others = [row for row in engines if row.batch == self._batch and row.id != self._engine]
         self.engines = 1 + sum(self._store.alive(row.id) for row in others)
         held, cancelled = [], []
@@ -385,11 +396,15 @@ class Recorder:
                 self._cancel_now(tx, task)
                 cancelled.append(task)
         leave = self._outranked is not None and self._outranked(tx)
-        return Wishes(batch.control if batch else None, stop, held, cancelled, leave)
+        free = tx.next_free(self._batch) if self._listed else None
+        waiting = None if free is None else free.priority
+        control = batch.control if batch else None
+        return Wishes(control, stop, held, cancelled, leave, waiting)
 
     def _is_held(self, tx: Transaction, task: int) -> bool:
         if self._listed:
-            return any(row.task == task and row.engine is not None for row in tx.queue(self._batch))
+            row = tx.queued(self._batch, task)
+            return row is not None and row.engine is not None
         claims = tx.claims(self._batch)
         return any(c.low <= task < c.high and c.engine is not None for c in claims)
 

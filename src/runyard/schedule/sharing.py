@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
 from runyard.spec.batch import decode_listed
 from runyard.spec.outcome import sound
+from runyard.spec.task import Target
 from runyard.store.base import Snapshot
 from runyard.store.recorded import Recorded
 from runyard.store.rows import BatchRow
@@ -30,14 +31,15 @@ def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> boo
     )
 
 
-def travels(view: Snapshot, row: BatchRow) -> bool:
-    """Whether the batch's functions can be found by name: no others are in the store."""
+def by_value(view: Snapshot, row: BatchRow) -> str | None:
+    """A function of the batch that can't be found by name: only its script can run it."""
     recorded = Recorded(row)
-    if not recorded.listed:
-        return recorded.target is not None and recorded.target.kind != "value"
+    targets: Iterable[Target | None] = [recorded.target]
+    if recorded.listed:
+        targets = (decode_listed(task.content).target for task in view.tasks(row.id))
     with sound(f"the tasks of {row.name}"):
-        tasks = (decode_listed(task.content) for task in view.tasks(row.id))
-        return all(task.target.kind != "value" for task in tasks)
+        found = (each.ref for each in targets if each is not None and each.kind == "value")
+        return next(found, None)
 
 
 def next_batch(

@@ -47,7 +47,7 @@ class Supply:
     ) -> None:
         self._name = name
         self._priority = priority
-        self._lanes = lanes
+        self.lanes = lanes  # how many there are now
         self._fragile = fragile  # a task that dies takes the engine with it
         self._agenda = agenda
         self._flights = flights
@@ -58,6 +58,7 @@ class Supply:
         self._held: list[Held] = []
         self._dry_until = 0.0  # nothing to claim; look again then
         self._dry_rounds = 0
+        self._urgent = False  # something waits that comes before what is held
         self.asked = False  # a claim is on its way
         self.suspects: deque[tuple[Held, Item]] = deque()  # an engine died of them: they go alone
 
@@ -65,10 +66,10 @@ class Supply:
         """Take what has come in, and ask for more in time; whether something came."""
         handed = self._take_handed()
         claimed = self._take_claims()
-        if not self.asked and self._wants_more(mean):
-            self.asked = True
+        if not self.asked and (self._urgent or self._wants_more(mean)):
+            self.asked, self._urgent = True, False
             pending, engines = self._recorder.counts.pending, self._recorder.engines
-            self._recorder.want(policy.claim_size(mean, self._lanes, engines, pending))
+            self._recorder.want(policy.claim_size(mean, self.lanes, engines, pending))
         return handed or claimed
 
     def take_last(self) -> None:
@@ -79,6 +80,11 @@ class Supply:
     def look_again(self) -> None:
         """Something has changed: there may be more to claim."""
         self._dry_until = 0.0
+
+    def note_waiting(self, priority: int | None) -> None:
+        """Tasks of this priority are nobody's: more urgent ones than those held go first."""
+        held = self._agenda.next_priority
+        self._urgent = priority is not None and held is not None and priority > held
 
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
@@ -156,7 +162,7 @@ class Supply:
             return False
         if self._intake is not None and self._intake.only:
             return False
-        low_water = policy.claim_size(mean, self._lanes, 1, 1 << 60) // 2
+        low_water = policy.claim_size(mean, self.lanes, 1, 1 << 60) // 2
         return self._agenda.ready < low_water and self._recorder.counts.pending > 0
 
     def _enter(self, held: Held) -> None:

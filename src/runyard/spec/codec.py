@@ -29,6 +29,7 @@ CODECS = ("msgpack", "pickle")
 _BIG_INT, _TUPLE, _MAPPING, _ARRAY, _SCALAR, _RECORD, _COMPLEX = range(1, 8)
 _NAN = float("nan")
 _VERBATIM = frozenset({str, bool, bytes, type(None)})
+_SMALL = 1 << 62  # integers below this are packed as they are
 _pack = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -127,11 +128,19 @@ def _plain(value: Any, path: str) -> Any:  # noqa: C901
         return value if value == value else _NAN
     if kind is dict:
         if all(type(k) is str for k in value):
-            return {k: _plain(v, f"{path}.{k}") for k, v in value.items()}
+            return {
+                k: v if type(v) in _VERBATIM or (type(v) is int and -_SMALL < v < _SMALL)
+                else _plain(v, f"{path}.{k}")
+                for k, v in value.items()
+            }  # fmt: skip
         pairs = [(encode(k), _pack(_plain(v, f"{path}[{k!r}]"))) for k, v in value.items()]
         return _ext(_MAPPING, sorted(pairs))
     if kind is list:
-        return [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
+        return [
+            v if type(v) in _VERBATIM or (type(v) is int and -_SMALL < v < _SMALL)
+            else _plain(v, f"{path}[{i}]")
+            for i, v in enumerate(value)
+        ]  # fmt: skip
     if kind is tuple:
         return _ext(_TUPLE, [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)])
     if kind is complex:

@@ -77,6 +77,11 @@ class Rows(Sequence[OutcomeRow]):
         return Rows.of(row for row in self if wanted(row))
 
     @property
+    def tasks(self) -> list[int]:
+        """The tasks that they are of."""
+        return self.flat[::WIDTH]
+
+    @property
     def statuses(self) -> set[int]:
         """The status codes that occur."""
         return set(self.flat[1::WIDTH])

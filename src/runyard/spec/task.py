@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -98,6 +99,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: dict[str, float] = {}  # what all tasks may use: tasks, minutes, or a metric's sum
     metric: str | None = None  # the one whose mean progress shows
     until: str | None = None  # replicates are added until this holds
+    cpus: float | None = None  # cores that one task needs (ray)
+    gpus: float | None = None  # GPUs that one task needs (ray)
+    resources: dict[str, float] = {}  # what else one task needs of its machine, by name (ray)
+    runtime_env: dict[str, Any] = {}  # what Ray prepares on a machine before tasks run there
 
     def __post_init__(self) -> None:
         limits = {
@@ -106,11 +111,19 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "recycle": 1,
             "backoff": 0,
             "backoff_factor": 1,
+            "cpus": 0,
+            "gpus": 0,
         }
         for name, least in limits.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise BadSpec(f"{name} is {value!r}", hint=f"use a number from {least} up")
+
+    @property
+    def places(self) -> list[str]:
+        """The options given that ask for a machine of some kind."""
+        names = ("cpus", "gpus", "resources", "runtime_env")
+        return [name for name in names if getattr(self, name) not in (None, {})]
 
     @property
     def reads_values(self) -> bool:
@@ -272,15 +285,32 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _budget(given: Any) -> dict[str, float]:
     """A budget as people write it: `{"tasks": 1000, "minutes": 5, "usage.cost": 2.5}`."""
+    return _amounts("budget", given, {"tasks": 1000, "cost": 2.5}, "tasks, minutes, or a metric")
+
+
+def _resources(given: Any) -> dict[str, float]:
+    """What a task needs of its machine: `{"licence": 1}`."""
+    found = _amounts("resources", given, {"licence": 1}, "what the machine was started with")
+    for name, option in _OPTION_OF.items():
+        if name in found:
+            raise BadSpec(f"resources: {name} has an option of its own", hint=f"use {option}")
+    return found
+
+
+_OPTION_OF = {"CPU": "cpus", "GPU": "gpus", "memory": "memory"}
+
+
+def _amounts(option: str, given: Any, example: dict[str, float], names: str) -> dict[str, float]:
     if not isinstance(given, Mapping):
-        raise BadSpec(f"budget is {given!r}", hint='write it as {"tasks": 1000, "cost": 2.5}')
+        shown = json.dumps(example)
+        raise BadSpec(f"{option} is {given!r}", hint=f"write it as {shown}")
     found: dict[str, float] = {}
     for name, most in given.items():
         number = most if type(most) in (int, float) else math.nan
         if not isinstance(name, str) or not name:
-            raise BadSpec(f"budget: {name!r} is no name", hint="tasks, minutes, or a metric")
+            raise BadSpec(f"{option}: {name!r} is no name", hint=names)
         if not 0 < number < math.inf:
-            raise BadSpec(f"budget: {name} is {most!r}", hint="use a number above zero")
+            raise BadSpec(f"{option}: {name} is {most!r}", hint="use a number above zero")
         found[name] = float(number)
     return found
 
@@ -288,6 +318,7 @@ def _budget(given: Any) -> dict[str, float]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "budget": _budget,
     "priority": lambda given: int(Priority.parse(given)),
+    "resources": _resources,
     "retry_on": lambda given: _class_names("retry_on", given),
     "never_retry": lambda given: _class_names("never_retry", given),
     "until": lambda given: None if given == "none" else given,

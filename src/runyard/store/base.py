@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from runyard import clock
-from runyard.errors import StoreAway
+from runyard.errors import StoreAway, StoreConflict
 from runyard.spec.outcome import OutcomeRow
 from runyard.store.rows import (
     AttemptRow,
@@ -77,8 +77,20 @@ class Snapshot(Protocol):
     def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
         """Tasks of a listed batch in order."""
 
+    def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
+        """The outcomes with the highest numbers, the last one first."""
+
     def queue(self, batch: int) -> list[QueueRow]:
         """Tasks of a listed batch without an outcome, next one first."""
+
+    def queued(self, batch: int, task: int) -> QueueRow | None:
+        """One task of a listed batch, if it has no outcome."""
+
+    def next_free(self, batch: int) -> QueueRow | None:
+        """The task of a listed batch that whoever claims one now would get."""
+
+    def ahead(self, row: QueueRow) -> int:
+        """How many tasks without an outcome come before this one, running or not."""
 
     def claims(self, batch: int) -> list[ClaimRow]:
         """Claimed ranges of a described batch."""
@@ -121,6 +133,12 @@ class Transaction(Snapshot, Protocol):
         With an engine and a token they are that engine's from the start.
         """
 
+    def forget(self, batch: int) -> int:
+        """Remove the tasks of a listed batch that have an outcome; how many there were.
+
+        Their numbers are not given to others.
+        """
+
     def claim(
         self,
         batch: int,
@@ -147,6 +165,9 @@ class Transaction(Snapshot, Protocol):
 
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
         """Insert outcomes where there is none yet; how many went in. Updates the counts."""
+
+    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
+        """Those of the tasks of a listed batch that others come after."""
 
     def followers(self, batch: int, task: int) -> list[int]:
         """Tasks of a listed batch that come after this one and have no outcome."""
@@ -220,7 +241,7 @@ class Store(ABC):
             try:
                 with self.transaction() as tx:
                     return work(tx)
-            except StoreAway:
+            except (StoreAway, StoreConflict):
                 if clock.monotonic() > until:
                     raise
 

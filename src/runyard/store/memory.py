@@ -114,6 +114,22 @@ class MemoryTransaction:
         found = (r for k, r in sorted(self._t.tasks.items()) if k[0] == batch and k[1] > after)
         return list(islice(found, limit))
 
+    def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
+        rows = self._t.outcomes.get(batch, {})
+        return [rows[n].check(batch) for n in sorted(rows, reverse=True)[:limit]]
+
+    def queued(self, batch: int, task: int) -> QueueRow | None:
+        return self._t.queue.get((batch, task))
+
+    def next_free(self, batch: int) -> QueueRow | None:
+        rows = (r for r in self.queue(batch) if r.engine is None and not r.waiting)
+        return next(rows, None)
+
+    def ahead(self, row: QueueRow) -> int:
+        rows = [each for each in self.queue(row.batch) if not each.waiting]
+        before = [r for r in rows if (-r.priority, r.task) < (-row.priority, row.task)]
+        return len(before)
+
     def queue(self, batch: int) -> list[QueueRow]:
         rows = [row for row in self._t.queue.values() if row.batch == batch]
         return sorted(rows, key=lambda row: (-row.priority, row.task))
@@ -178,7 +194,8 @@ class MemoryTransaction:
         engine: int | None = None,
         token: str | None = None,
     ) -> None:
-        start = self._t.batches[batch].total
+        found = self._t.batches[batch]
+        start = found.next_task
         for number, (name, priority, content, after) in enumerate(tasks, start=start):
             waits = 0
             for before in after:
@@ -189,7 +206,18 @@ class MemoryTransaction:
             row = TaskRow(batch, number, name, priority, content, clock.now())
             self._t.tasks[batch, number] = row
             self._t.queue[batch, number] = QueueRow(batch, number, priority, waits, engine, token)
-        self.update_batch(batch, total=start + len(tasks), finished=None)
+        total, end = found.total + len(tasks), start + len(tasks)
+        self.update_batch(batch, total=total, frontier=end, finished=None)
+
+    def forget(self, batch: int) -> int:
+        t, row = self._t, self._t.batches[batch]
+        ended = t.outcomes.pop(batch, {}).keys()
+        t.tasks = {k: v for k, v in t.tasks.items() if k[0] != batch or k[1] not in ended}
+        t.attempts = {k: v for k, v in t.attempts.items() if k[0] != batch or k[1] not in ended}
+        t.edges = {e for e in t.edges if e[0] != batch or not ended & set(e[1:])}
+        none = {"completed": 0, "failed": 0, "cancelled": 0}
+        self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
+        return row.done
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
         for key in ((batch, task) for task in tasks):
@@ -236,8 +264,9 @@ class MemoryTransaction:
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
-            rows = (self._t.queue.get((claim.batch, task)) for task in tasks)
-            return all(row is None or row.token == claim.token for row in rows)
+            ended = self._t.outcomes.get(claim.batch, {})
+            rows = [self._t.queue.get((claim.batch, task)) for task in tasks if task not in ended]
+            return all(row is not None and row.token == claim.token for row in rows)
         if claim.id == 0:
             return any(r.token == claim.token for r in self._t.queue.values())
         row = self._t.claims.get(claim.id)
@@ -272,6 +301,10 @@ class MemoryTransaction:
             found = _replace(found, finished=clock.now())
         self._t.batches[batch] = found
         return added
+
+    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
+        before = {before for owner, before, _ in self._t.edges if owner == batch}
+        return before.intersection(tasks)
 
     def followers(self, batch: int, task: int) -> list[int]:
         edges = sorted(self._t.edges)

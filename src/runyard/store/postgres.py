@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -16,10 +16,19 @@ from typing import Any, cast
 import psycopg
 import sqlalchemy
 from psycopg import conninfo, errors
-from sqlalchemy import Connection
+from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, Connection, Dialect, Table, any_
+from sqlalchemy import cast as cast_to
+from sqlalchemy.dialects import postgresql
 
 from runyard import faults
-from runyard.errors import RunyardError, StoreAway, StoreDamaged, StoreError, StoreFull
+from runyard.errors import (
+    RunyardError,
+    StoreAway,
+    StoreConflict,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+)
 from runyard.spec.outcome import WIDTH, Rows
 from runyard.store import schema, without_password
 from runyard.store.base import Store
@@ -29,7 +38,7 @@ from runyard.store.news import Listener, channel_of
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import migrate
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import SqlTransaction, Values
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer."""
@@ -42,8 +51,10 @@ _COLUMNS = ", ".join(f'"{c.name}" {t}' for c, t in zip(schema.outcomes.c, _TYPES
 _INCOMING = f"CREATE TEMP TABLE IF NOT EXISTS incoming ({_COLUMNS})"
 """A place of this session's own for rows on their way in."""
 
+_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+_CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
 _PASSING = (
-    errors.DeadlockDetected, errors.SerializationFailure, errors.AdminShutdown,
+    errors.AdminShutdown,
     errors.CrashShutdown, errors.CannotConnectNow, errors.IdleInTransactionSessionTimeout,
 )  # fmt: skip
 
@@ -75,6 +86,26 @@ class PostgresTransaction(SqlTransaction):
             count: int = cursor.rowcount
             cursor.execute("TRUNCATE incoming")
             return count
+
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
+        tail = " ON CONFLICT DO NOTHING" if absent else ""
+        source, arrays = _unnested(list(table.c), rows)
+        self._driver.execute(f"INSERT INTO {table.name} SELECT * FROM {source}{tail}", arrays)
+
+    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+        source, arrays = _unnested(list(table.c), rows)
+        changed = ", ".join(f'"{c.name}" = v."{c.name}"' for c in table.c if not c.primary_key)
+        query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
+        self._driver.execute(query, arrays)
+
+    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
+        source, arrays = _unnested(list(table.primary_key), keys)
+        self._driver.execute(
+            f"DELETE FROM {table.name} t USING {source} WHERE {_same_key(table)}", arrays
+        )
+
+    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
+        return column == any_(cast_to(list(numbers), ARRAY(BigInteger)))
 
     def _notify(self, batch: int) -> None:
         channel = channel_of(self._driver)
@@ -195,6 +226,8 @@ class PostgresStore(Store):
                     f"the disk of {self.location} is full: {text}",
                     hint="free some space there, then say `runyard resume`; what is recorded stays",
                 ) from error
+            if isinstance(cause, _CONFLICTS):
+                raise StoreConflict(f"two engines met in {self.location}: {text}") from error
             if isinstance(cause, _PASSING) or (
                 isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None
             ):
@@ -208,6 +241,19 @@ class PostgresStore(Store):
                     f"the store {self.location} is damaged: {text}", hint="run `runyard doctor`"
                 ) from error
             raise StoreError(f"the store {self.location} can't be used: {text}") from error
+
+
+def _unnested(columns: list[Column[Any]], rows: Sequence[Values]) -> tuple[str, list[list[Any]]]:
+    """Rows as a table of one statement, and what to bind: one array a column."""
+    arrays = [list(column) for column in zip(*rows, strict=True)]
+    kinds = [c.type.compile(dialect=_DIALECT) for c in columns]
+    places = ", ".join(f"%b::{kind}[]" for kind in kinds)
+    names = ", ".join(f'"{c.name}"' for c in columns)
+    return f"unnest({places}) AS v({names})", arrays or [[] for _ in columns]
+
+
+def _same_key(table: Table) -> str:
+    return " AND ".join(f't."{c.name}" = v."{c.name}"' for c in table.primary_key)
 
 
 def _connect(url: str) -> psycopg.Connection[Any]:

@@ -65,15 +65,21 @@ class SqlSnapshot:
         left = limit
         while left is None or left > 0:
             page = PAGE if left is None else min(PAGE, left)
-            found = self._connection.execute(query.where(table.c.task > after).limit(page))
-            rows = found.cursor.fetchall() if found.cursor is not None else []
-            found.close()
+            rows = self._fetched(query.where(table.c.task > after).limit(page))
             check_all(rows, batch)
             yield from map(OutcomeRow._make, rows)
             if len(rows) < page:
                 return
             after = rows[-1][0]
             left = None if left is None else left - page
+
+    def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
+        table = schema.outcomes
+        columns = [c for c in table.c if c.name != "batch"]
+        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task.desc())
+        rows = self._fetched(query.limit(limit))
+        check_all(rows, batch)
+        return [OutcomeRow._make(row) for row in rows]
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         table = schema.attempts
@@ -98,6 +104,22 @@ class SqlSnapshot:
         table = schema.queue
         order = [table.c.priority.desc(), table.c.task]
         return self._all(QueueRow, table, table.c.batch == batch, order=order)
+
+    def queued(self, batch: int, task: int) -> QueueRow | None:
+        return self._get(QueueRow, schema.queue, batch, task)
+
+    def next_free(self, batch: int) -> QueueRow | None:
+        table = schema.queue
+        where = table.c.batch == batch, table.c.engine.is_(None), table.c.waiting == 0
+        order = [table.c.priority.desc(), table.c.task]
+        return next(iter(self._all(QueueRow, table, *where, order=order, limit=1)), None)
+
+    def ahead(self, row: QueueRow) -> int:
+        table = schema.queue
+        earlier = (table.c.priority == row.priority) & (table.c.task < row.task)
+        before = (table.c.priority > row.priority) | earlier
+        where = table.c.batch == row.batch, table.c.waiting == 0, before
+        return self._connection.scalar(select(func.count()).select_from(table).where(*where)) or 0
 
     def claims(self, batch: int) -> list[ClaimRow]:
         table = schema.claims
@@ -151,4 +173,11 @@ class SqlSnapshot:
         query = select(table).where(*where).order_by(*order).limit(limit)
         if locked or skip_locked:
             query = query.with_for_update(skip_locked=skip_locked)
-        return [checked(kind, table, row) for row in self._connection.execute(query)]
+        return [checked(kind, table, row) for row in self._fetched(query)]
+
+    def _fetched(self, query: Any) -> Sequence[Any]:
+        """Everything that a query finds, past SQLAlchemy's own rows."""
+        found = self._connection.execute(query)
+        rows = found.cursor.fetchall() if found.cursor is not None else []
+        found.close()
+        return rows

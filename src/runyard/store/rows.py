@@ -21,7 +21,7 @@ class BatchRow(msgspec.Struct, frozen=True):
     seed: str  # text: a seed may be larger than a database's integers
     root: str  # the folder that targets are relative to
     total: int
-    frontier: int  # tasks from here on have never been claimed
+    frontier: int  # tasks from here on were never claimed; of a listed batch: never added
     completed: int
     failed: int
     cancelled: int
@@ -41,6 +41,11 @@ class BatchRow(msgspec.Struct, frozen=True):
     def pending(self) -> int:
         """How many have none."""
         return self.total - self.done
+
+    @property
+    def next_task(self) -> int:
+        """The number that a further task gets; above `total` where some were forgotten."""
+        return max(self.frontier, self.total)
 
 
 class ClaimRow(msgspec.Struct, frozen=True):

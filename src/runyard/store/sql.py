@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, insert, select
 
 from runyard import clock, faults
 from runyard.errors import NotFound
@@ -32,19 +32,18 @@ from runyard.store.rows import (
 )
 from runyard.store.statements import (
     checked,
-    insert_absent,
     keyed,
     run,
-    run_many,
     seal,
     statements,
 )
 
 R = TypeVar("R", bound=msgspec.Struct)
+Values = tuple[Any, ...]
 WISHES = {"control", "total", "finished"}
 """What of a batch engines want to hear of when it changes."""
 
-MANY = 500
+MANY = 2000
 """Numbers in one statement."""
 
 
@@ -62,6 +61,22 @@ class SqlTransaction(SqlSnapshot, ABC):
     @abstractmethod
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
         """Insert rows of one status where there is none yet; how many went in."""
+
+    @abstractmethod
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
+        """Insert whole rows; with `absent` those alone whose key is not there."""
+
+    @abstractmethod
+    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+        """Write whole rows that are there already, by their keys."""
+
+    @abstractmethod
+    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
+        """Delete rows by their keys."""
+
+    @abstractmethod
+    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
+        """Whether the column is one of these."""
 
     def _notify(self, batch: int) -> None:
         """Tell whoever waits for news of this batch, once this is committed."""
@@ -112,7 +127,7 @@ class SqlTransaction(SqlSnapshot, ABC):
         row = self.batch_by_id(batch)
         assert row is not None
         created = clock.now()
-        numbered = list(enumerate(tasks, start=row.total))
+        numbered = list(enumerate(tasks, start=row.next_task))
         self._insert_many(
             schema.tasks,
             ((batch, n, name, priority, content, created)
@@ -128,7 +143,26 @@ class SqlTransaction(SqlSnapshot, ABC):
             ((batch, n, task[1], waits.get(n, 0), engine, token) for n, task in numbered),
         )
         self._insert_many(schema.edges, edges)
-        self.update_batch(batch, total=row.total + len(numbered), finished=None)
+        total, end = row.total + len(numbered), row.next_task + len(numbered)
+        self.update_batch(batch, total=total, frontier=end, finished=None)
+
+    def forget(self, batch: int) -> int:
+        row = self.batch_by_id(batch)
+        assert row is not None
+        outcomes = schema.outcomes
+        ended = select(outcomes.c.task).where(outcomes.c.batch == batch)
+        for table, task in (
+            (schema.tasks, schema.tasks.c.task),
+            (schema.attempts, schema.attempts.c.task),
+            (schema.edges, schema.edges.c.before),
+            (schema.edges, schema.edges.c.task),
+            (outcomes, outcomes.c.task),
+        ):
+            gone = delete(table).where(table.c.batch == batch)
+            self._connection.execute(gone if table is outcomes else gone.where(task.in_(ended)))
+        none = {status.value: 0 for status in FINAL_STATES}
+        self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
+        return row.done
 
     def claim(
         self,
@@ -154,7 +188,10 @@ class SqlTransaction(SqlSnapshot, ABC):
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
-            return all(row.token == claim.token for row in self._queued(claim.batch, tasks))
+            tokens = self._tokens(claim.batch, tasks)
+            ended = sorted(task for task in tasks if task not in tokens)
+            mine = all(token == claim.token for token in tokens.values())
+            return mine and self._ended(claim.batch, ended)
         if claim.id == 0:
             table = schema.queue
             where = table.c.batch == claim.batch, table.c.token == claim.token
@@ -190,7 +227,7 @@ class SqlTransaction(SqlSnapshot, ABC):
             name = Status.of(code).value
             counted[name] = self._insert_outcomes(batch, code, of_kind)
         if listed:
-            self._drop_many(schema.queue, [(batch, row[0]) for row in rows])
+            self._drop_many(schema.queue, [(batch, task) for task in rows.tasks])
         found = self.batch_by_id(batch)
         assert found is not None
         changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
@@ -199,6 +236,13 @@ class SqlTransaction(SqlSnapshot, ABC):
             self._notify(batch)
         self._put(schema.batches, msgspec.structs.replace(found, **changes))
         return sum(counted.values())
+
+    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
+        edges, found = schema.edges, set()
+        for some in _batched(tasks):
+            where = edges.c.batch == batch, self._among(edges.c.before, some)
+            found |= set(self._connection.scalars(select(edges.c.before).where(*where)))
+        return found
 
     def followers(self, batch: int, task: int) -> list[int]:
         edges = schema.edges
@@ -276,8 +320,8 @@ class SqlTransaction(SqlSnapshot, ABC):
         row = self._get(EngineRow, schema.engines, engine)
         if row is not None:
             self._put(schema.engines, msgspec.structs.replace(row, **columns))
-            if row.batch is not None and columns.keys() & {"stop", "batch"}:
-                self._notify(row.batch)
+            if columns.keys() & {"stop", "batch"}:
+                self._notify(row.batch or 0)
 
     def sign_off(self, engine: int) -> None:
         self._drop(schema.engines, engine)
@@ -344,7 +388,7 @@ class SqlTransaction(SqlSnapshot, ABC):
         table = schema.tasks
         found: dict[int, bytes] = {}
         for some in _batched([row.task for row in rows]):
-            where = table.c.batch == batch, table.c.task.in_(some)
+            where = table.c.batch == batch, self._among(table.c.task, some)
             found |= {task.task: task.content for task in self._all(TaskRow, table, *where)}
         for row in rows:
             if row.task not in found:
@@ -356,9 +400,27 @@ class SqlTransaction(SqlSnapshot, ABC):
         """Those of the tasks that have no outcome, locked."""
         table, rows = schema.queue, []
         for some in _batched(tasks):
-            where = table.c.batch == batch, table.c.task.in_(some)
+            where = table.c.batch == batch, self._among(table.c.task, some)
             rows += self._all(QueueRow, table, *where, locked=True)
         return rows
+
+    def _tokens(self, batch: int, tasks: Sequence[int]) -> dict[int, str | None]:
+        """Under which token each of the tasks without an outcome is held, locked."""
+        table, found = schema.queue, dict[int, str | None]()
+        for some in _batched(tasks):
+            where = table.c.batch == batch, self._among(table.c.task, some)
+            query = select(table.c.task, table.c.token).where(*where).with_for_update()
+            found |= dict(self._fetched(query))
+        return found
+
+    def _ended(self, batch: int, tasks: Sequence[int]) -> bool:
+        """Whether all of these have an outcome: none of them was forgotten."""
+        table, count = schema.outcomes, 0
+        for some in _batched(tasks):
+            where = table.c.batch == batch, self._among(table.c.task, some)
+            query = select(func.count()).select_from(table).where(*where)
+            count += self._connection.scalar(query) or 0
+        return count == len(tasks)
 
     def _give(self, rows: list[QueueRow], engine: int | None, token: str | None) -> None:
         """Let listed tasks be an engine's, or nobody's."""
@@ -417,33 +479,26 @@ class SqlTransaction(SqlSnapshot, ABC):
 
     def _put(self, table: Table, row: msgspec.Struct) -> None:
         """Write a row that is there already, by its key."""
-        run(self._connection, statements(table).put, **_sealed(table, row))
+        values = msgspec.structs.asdict(row)
+        keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
+        sealed = seal(table, tuple(values.values()))
+        run(self._connection, statements(table).put, **keys, **values, checksum=sealed)
 
     def _put_many(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
-        values = [_sealed(table, row) for row in rows]
-        run_many(self._connection, statements(table).put, values)
+        values = [msgspec.structs.astuple(row) for row in rows]
+        if values:
+            self._put_sealed(table, [(*row, seal(table, row)) for row in values])
 
     def _drop(self, table: Table, *key: Any) -> None:
         run(self._connection, statements(table).drop, **keyed(table, key))
-
-    def _drop_many(self, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
-        run_many(self._connection, statements(table).drop, [keyed(table, key) for key in keys])
 
     def _insert_many(
         self, table: Table, rows: Iterable[tuple[Any, ...]], *, absent: bool = False
     ) -> None:
         """Insert rows; with `absent` those alone whose key is not there."""
-        names = [c.name for c in table.c]
-        sealed = [dict(zip(names, (*row, seal(table, row)), strict=True)) for row in rows]
+        sealed = [(*row, seal(table, row)) for row in rows]
         if sealed:
-            statement = insert_absent(table, self._connection.dialect) if absent else insert(table)
-            self._connection.execute(statement, sealed)
-
-
-def _sealed(table: Table, row: msgspec.Struct) -> dict[str, Any]:
-    values = msgspec.structs.asdict(row)
-    keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-    return {**keys, **values, "checksum": seal(table, tuple(values.values()))}
+            self._insert_sealed(table, sealed, absent=absent)
 
 
 def _batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, Dialect, Engine, QueuePool, event
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Engine,
+    QueuePool,
+    Table,
+    event,
+    func,
+    select,
+)
 
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
@@ -23,7 +35,7 @@ from runyard.store.check import check_rows
 from runyard.store.life import LifeLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import SqlTransaction, Values
 
 BUSY_SECONDS = 60.0
 GROUP = 50
@@ -58,6 +70,30 @@ class SqliteTransaction(SqlTransaction):
                 statement = _INSERT + ", ".join([one] * size)
                 count += driver.executemany(statement, groups).rowcount
         return count
+
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
+        names = [f'"{c.name}"' for c in table.c]
+        places = ", ".join("?" * len(names))
+        verb = "INSERT OR IGNORE" if absent else "INSERT"
+        self._many(f"{verb} INTO {table.name} ({', '.join(names)}) VALUES ({places})", rows)
+
+    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+        changed = ", ".join(f'"{c.name}" = ?' for c in table.c)
+        keys = [at for at, c in enumerate(table.c) if c.primary_key]
+        values = [(*row, *(row[at] for at in keys)) for row in rows]
+        self._many(f"UPDATE {table.name} SET {changed} WHERE {_by_key(table)}", values)
+
+    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
+        self._many(f"DELETE FROM {table.name} WHERE {_by_key(table)}", keys)
+
+    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
+        # One parameter however many there are: so the statement is compiled once.
+        listed = func.json_each(json.dumps(list(numbers))).table_valued("value")
+        return column.in_(select(listed.c.value))
+
+    def _many(self, statement: str, rows: Sequence[Values]) -> None:
+        driver: Any = self._connection.connection.driver_connection
+        driver.executemany(statement, rows)
 
 
 class SqliteStore(Store):
@@ -130,6 +166,10 @@ class SqliteStore(Store):
 
     def _open(self, begin: str) -> Connection:
         return self._engine.connect().execution_options(runyard_begin=begin)
+
+
+def _by_key(table: Table) -> str:
+    return " AND ".join(f'"{c.name}" = ?' for c in table.primary_key)
 
 
 def _connect(path: Path, durable: bool) -> sqlite3.Connection:

@@ -19,7 +19,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import damaged
@@ -60,22 +59,6 @@ def run(connection: Connection, statement: Any, **values: Any) -> Any:
     text, order = _compiled(statement, connection.dialect)
     driver: Any = connection.connection.driver_connection
     return driver.execute(text, values if order is None else [values[name] for name in order])
-
-
-def insert_absent(table: Table, dialect: Dialect) -> Any:
-    """An INSERT that leaves alone what is there."""
-    made: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect.name](table)
-    return made.on_conflict_do_nothing()
-
-
-def run_many(connection: Connection, statement: Any, values: Sequence[dict[str, Any]]) -> None:
-    """The same statement with each of these values."""
-    if not values:
-        return
-    text, order = _compiled(statement, connection.dialect)
-    driver: Any = connection.connection.driver_connection
-    rows = values if order is None else [[each[name] for name in order] for each in values]
-    driver.cursor().executemany(text, rows)
 
 
 def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:

@@ -376,6 +376,7 @@ def test_a_task_knows_itself(place: Place, yard: ry.Yard) -> None:
         assert value["same_rng"]
         assert value["alone"] == ["mine"]
         assert value["workspace"].endswith(f"batches/known/tasks/{number}/0/workspace")
+        assert value["workspace"].startswith(f"{value['folder']}/tasks/")
         assert value["shown"] == f"<Context of known/{number}, attempt 0>"
     assert len({value["seed"] for value in values}) == 3
     assert len({tuple(value["numbers"]) for value in values}) == 3

@@ -21,7 +21,7 @@ def batch(tasks: int = 200, **more: Any) -> ry.Batch:
     return ry.grid(costly, x=range(tasks), seed=1, name="b", **more)
 
 
-WORKERS = {"serial": 1, "async": 2, "threads": 2, "processes": 2}
+WORKERS = {"serial": 1, "async": 2, "threads": 2, "processes": 2, "ray": 2}
 
 
 def test_a_number_of_tasks_is_kept_exactly(yard: ry.Yard, backend: str, tmp_path: Path) -> None:

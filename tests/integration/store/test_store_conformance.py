@@ -574,6 +574,79 @@ def test_requeued_listed_tasks_wait_again_for_what_has_not_completed(
 # Attempts, cancels, engines
 
 
+def test_the_task_that_is_next_is_the_one_a_claim_gets(store: Store, tx: Transaction) -> None:
+    row = listed(tx)
+    assert tx.next_free(row.id) is None
+    tx.add_tasks(row.id, [task("a", 1), task("b", 3, [0]), task("c", 2), task("d", 2)])
+    free = tx.next_free(row.id)
+    assert free is not None
+    assert free.task == 2
+    assert claimed(tx.claim(row.id, engine_of(store, tx), 1, listed=True)) == [2]
+    free = tx.next_free(row.id)
+    assert free is not None
+    assert free.task == 3
+
+
+def test_what_comes_before_a_task_is_counted_whoever_holds_it(
+    store: Store, tx: Transaction
+) -> None:
+    row = listed(tx)
+    tx.add_tasks(row.id, [task("a"), task("b", 3), task("c", 3, [0]), task("d"), task("e", 0)])
+    tx.claim(row.id, engine_of(store, tx), 1, listed=True)
+    ahead = {}
+    for number in (0, 1, 3, 4):
+        queued = tx.queued(row.id, number)
+        assert queued is not None
+        ahead[number] = tx.ahead(queued)
+    assert ahead == {0: 1, 1: 0, 3: 2, 4: 3}
+    tx.record(row.id, outcomes(row.id, [1]), listed=True)
+    assert tx.queued(row.id, 1) is None
+
+
+def test_the_latest_outcomes_are_those_with_the_highest_numbers(tx: Transaction) -> None:
+    row = described(tx, total=20)
+    tx.record(row.id, outcomes(row.id, [3, 1, 9, 12]), listed=False)
+    assert [found.task for found in tx.latest(row.id, 3)] == [12, 9, 3]
+    assert tx.latest(row.id, 3)[0] == outcome(row.id, 12)
+
+
+def test_forgetting_removes_what_has_ended_and_gives_no_number_again(
+    store: Store, tx: Transaction
+) -> None:
+    row, other = listed(tx, "b"), listed(tx, "other")
+    for each in (row, other):
+        tx.add_tasks(each.id, [task("a"), task("b", 1, [0]), task("c"), task("d")])
+        tx.record(each.id, [outcome(each.id, 0), outcome(each.id, 2, FAILED)], listed=True)
+        tx.settle_followers(each.id, 0)
+        tx.add_attempts([AttemptRow(each.id, 2, 1, 0, b"", 1.0, 1.0)])
+    assert tx.forget(row.id) == 2
+    found = tx.batch_by_id(row.id)
+    assert found is not None
+    assert (found.total, found.done, found.pending, found.next_task) == (2, 0, 2, 4)
+    assert [each.task for each in tx.tasks(row.id)] == [1, 3]
+    assert list(tx.outcomes(row.id)) == tx.attempts(row.id) == tx.edges(row.id) == []
+    tx.add_tasks(row.id, [task("e", 1, [1])])
+    assert [each.task for each in tx.tasks(row.id)] == [1, 3, 4]
+    assert tx.forget(row.id) == 0
+    assert claimed(tx.claim(row.id, engine_of(store, tx), 9, listed=True)) == [1, 3]
+    assert len(tx.tasks(other.id)) == 4
+    assert len(list(tx.outcomes(other.id))) == len(tx.attempts(other.id)) + 1 == 2
+
+
+def test_a_late_outcome_of_a_forgotten_task_is_not_this_engine_s_to_record(
+    store: Store, tx: Transaction
+) -> None:
+    row = listed(tx)
+    tx.add_tasks(row.id, [task("a"), task("b")])
+    claim = tx.claim(row.id, engine_of(store, tx), 2, listed=True)
+    assert claim is not None
+    tx.record(row.id, outcomes(row.id, [0]), listed=True)
+    assert tx.holds(claim, [0, 1])
+    tx.forget(row.id)
+    assert not tx.holds(claim, [0])
+    assert tx.holds(claim, [1])
+
+
 def test_attempts_come_in_order_by_task(tx: Transaction) -> None:
     batch = described(tx).id
     rows = [AttemptRow(batch, t, n, t % 2, b"e", 1.5, 0.5) for t, n in ((3, 1), (1, 2), (1, 1))]

@@ -61,7 +61,7 @@ def test_each_backend_declares_what_it_can_do_and_chooses_its_workers(name: str)
 
 def test_only_processes_contain_a_crash() -> None:
     able = {name for name in NAMES if backend_class(name).capabilities.survives_crash}
-    assert able == {"processes"}
+    assert able == {"processes", "ray"}
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])

@@ -80,6 +80,17 @@ def test_what_travels_together_belongs_to_one_claim() -> None:
     assert first.held is one
 
 
+def test_what_travels_together_has_one_priority() -> None:
+    agenda, held = Agenda(), held_tasks(*range(5), t1=3, t3=3)
+    assert agenda.next_priority is None
+    for task in range(5):
+        agenda.add_item(held, held.item(task, 0))
+    assert agenda.next_priority == 3
+    assert numbers(agenda.take(10)) == [1, 3]
+    assert agenda.next_priority == 1
+    assert numbers(agenda.take(10)) == [0, 2, 4]
+
+
 def test_what_was_taken_and_not_started_comes_before_others_of_its_priority() -> None:
     agenda, held = Agenda(), held_tasks(*range(6), t2=3)
     for task in range(3):
