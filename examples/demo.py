@@ -1,6 +1,7 @@
-"""What `make demo` shows: a batch on all cores, interrupted in the middle, resumed to its end.
+"""What `make demo` shows: Let It Ride on all cores, interrupted in the middle, played to its end.
 
-`python examples/demo.py 25` does the same with 25 replicates in place of the file's 250.
+`python examples/demo.py 2000` does the same with 2,000 sessions in place of the file's 50,000. The
+report stays in the folder `demo`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 import runyard as ry
 
-HERE = Path(__file__).parent
-POLYA = {1: "1", 2: "1", 3: "0.3405", 4: "0.1932"}
+CONFIG = Path(__file__).parent / "letitride" / "demo.yaml"
 console = Console()
 
 
@@ -30,12 +28,12 @@ def say(text: str) -> None:
 
 def runyard(*words: str) -> subprocess.Popen[bytes]:
     """Start the command line, as a person would."""
-    console.print(f"[dim]$ runyard {' '.join(words)}[/dim]", highlight=False)
+    console.print(f"[dim]$ runyard {' '.join(words)}[/dim]", highlight=False, soft_wrap=True)
     return subprocess.Popen([sys.executable, "-m", "runyard", *words])
 
 
 def interrupt_in_the_middle(process: subprocess.Popen[bytes], place: str) -> None:
-    """Press Ctrl-C as soon as a third of the outcomes is recorded."""
+    """Press Ctrl-C as soon as a third of the sessions is recorded."""
     while process.poll() is None:
         time.sleep(0.05)
         if not Path(place, "yard.db").exists():
@@ -47,50 +45,26 @@ def interrupt_in_the_middle(process: subprocess.Popen[bytes], place: str) -> Non
                 return
 
 
-def table(result: ry.Result) -> Table:
-    """The share of walkers that came home, by dimension and length."""
-    shares: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for outcome in result.outcomes("completed"):
-        key = outcome.params["dimension"], outcome.params["steps"]
-        shares[key].append(outcome.value["returned"])
-    lengths = sorted({steps for _, steps in shares})
-    made = Table(title="Share of walkers that came home")
-    made.add_column("dimension", justify="right")
-    for steps in lengths:
-        made.add_column(f"{steps:,} steps", justify="right")
-    made.add_column("for ever (Pólya)", justify="right")
-    for dimension in sorted({d for d, _ in shares}):
-        cells = []
-        for steps in lengths:
-            values = shares[dimension, steps]
-            mean = sum(values) / len(values)
-            spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
-            cells.append(f"{mean:.3f} ± {1.96 * spread / len(values) ** 0.5:.3f}")
-        made.add_row(str(dimension), *cells, POLYA[dimension])
-    return made
-
-
 def main() -> int:
-    """Run, interrupt, resume, show."""
-    batch = str(HERE / "walks.toml")
-    replicates = sys.argv[1] if len(sys.argv) > 1 else "250"
+    """Play, interrupt, go on, check."""
+    sessions = sys.argv[1] if len(sys.argv) > 1 else "50000"
     with tempfile.TemporaryDirectory(prefix="runyard-demo-") as place:
-        say(f"{12 * int(replicates):,} tasks of 200 random walkers each, on every core")
-        first = runyard("run", batch, "--replicates", replicates, "--yard", place)
+        words = ["letitride", "run", str(CONFIG), "--sessions", sessions, "--yard", place]
+        say(f"{int(sessions):,} sessions of Let It Ride, 200 hands each, on every core")
+        first = runyard(*words)
         interrupt_in_the_middle(first, place)
         console.print(f"[dim]Ctrl-C was pressed: exit code {first.wait()}[/dim]")
-        say("What finished is recorded; the rest goes on from there")
-        second = runyard("resume", "walks", "--yard", place)
+        say("What is played is recorded; the same command goes on from there")
+        second = runyard(*words)
         if second.wait() != 0:
             return second.returncode
         with ry.Yard(place) as yard:
-            result = yard.results("walks")
-            console.print()
-            console.print(table(result))
-            console.print(result.summary("returned"), highlight=False, soft_wrap=True)
+            name = yard.status()[0].name
         say("Does a sample give the same on one core? (verify)")
-        return runyard("verify", "walks", "--sample", "5%", "--backend", "serial",
+        code = runyard("verify", name, "--sample", "10%", "--backend", "serial",
                        "--yard", place).wait()  # fmt: skip
+    say("The report, with charts: demo/letitride_report.html")
+    return code
 
 
 if __name__ == "__main__":

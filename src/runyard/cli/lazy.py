@@ -1,0 +1,54 @@
+"""A group of commands that are imported when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+Sections = Mapping[str, Mapping[str, tuple[str, str]]]
+"""By section and name: where a command lives, and its line in the help."""
+
+
+class LazyGroup(click.Group):
+    """Commands by name, in sections; each lives in a module of one package."""
+
+    def __init__(self, *args: Any, sections: Sections, package: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sections = sections
+        self._package = package
+        self._homes = {
+            name: home for group in sections.values() for name, (home, _) in group.items()
+        }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names, in the order of the help."""
+        return list(self._homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one."""
+        if cmd_name not in self._homes:
+            return None
+        module, _, name = self._homes[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f"{self._package}.{module}"), name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names, or the one that was meant."""
+        if args and args[0] not in self._homes and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self._homes, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands in their sections."""
+        for section, group in self.sections.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in group.items()], col_max=10)

@@ -1,0 +1,33 @@
+"""`runyard letitride …`: one file a command, loaded when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from runyard.cli.lazy import LazyGroup
+
+SECTIONS = {
+    "Play": {
+        "run": ("run:run", "Play the sessions of a configuration, or go on with them."),
+        "compare": ("compare:compare", "Play configurations on the same cards, and compare."),
+        "validate": ("check:validate", "Check a configuration."),
+        "init": ("check:init", "Write a configuration to start from."),
+    },
+    "Ask": {
+        "exact": ("exact:exact", "Every exact figure, the best play, and what another one costs."),
+        "ruin": ("ruin:ruin", "How likely it is to run out of money, by bankroll."),
+    },
+}
+"""Where each command lives, and its line in the help."""
+
+
+@click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)
+def letitride() -> None:
+    """Let It Ride: sessions simulated, answers exact.
+
+    \b
+      runyard letitride init game.yaml
+      runyard letitride run game.yaml
+      runyard letitride exact
+      runyard letitride exact --strategy aggressive --paytable flush=6,straight=4
+    """

@@ -1,0 +1,53 @@
+"""`runyard letitride validate` and `init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from runyard.cli.session import Session, examples, shared
+from runyard.errors import UsageError
+
+
+@click.command(epilog=examples("runyard letitride validate game.yaml"))
+@click.argument("config", metavar="CONFIG")
+@shared
+def validate(session: Session, config: str) -> int:
+    """Check a configuration: every key, type, range, and whether settings contradict each other."""
+    from runyard.doors.letitride.config_file import read_file
+
+    found = read_file(config)
+    played, bankroll = found.simulation, found.bankroll
+    session.say(
+        f"{config} is sound: {played.num_sessions:,} sessions of {played.hands_per_session:,} "
+        f"hands, {found.strategy.type} strategy, {bankroll.betting_system.type} bets"
+    )
+    session.document({"valid": True, "path": config, "config": found.to_data()})
+    return 0
+
+
+@click.command(epilog=examples("runyard letitride init game.yaml", "runyard letitride init -"))
+@click.argument("path", metavar="[PATH]", default="letitride.yaml")
+@click.option("--force", is_flag=True, help="Write over what is there.")
+@shared
+def init(session: Session, path: str, force: bool) -> int:
+    """Write a configuration with every key, its default and what it does; `-` shows it."""
+    from runyard.doors.letitride.config_file import starting_text
+
+    text = starting_text()
+    if path == "-":
+        session.say(text, newline=False)
+        session.document({"path": None, "text": text})
+        return 0
+    place = Path(path)
+    if place.exists() and not force:
+        raise UsageError(f"{path} is there already", hint="choose another name, or add --force")
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
+    session.say(f"wrote {path}")
+    session.say(f"  next: {session.command('letitride', 'run', path)}")
+    session.document({"path": path})
+    return 0

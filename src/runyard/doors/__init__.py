@@ -1,0 +1,1 @@
+"""Doors: packages on top of the engine that bring one domain each, and never import each other."""

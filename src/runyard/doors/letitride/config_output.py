@@ -1,0 +1,82 @@
+"""The part of a configuration that says what is written and shown, and where."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a configuration; a key that it does not have is an error."""
+
+
+class CsvConfig(Part, frozen=True):
+    """Which tables are written as CSV."""
+
+    enabled: bool = True
+    include_hands: bool = False
+    include_sessions: bool = True
+    include_aggregate: bool = True
+    include_seat_aggregate: bool = False
+
+
+class JsonConfig(Part, frozen=True):
+    """Whether the results are written as JSON."""
+
+    enabled: bool = True
+    pretty: bool = True
+    include_config: bool = True
+
+
+class HtmlConfig(Part, frozen=True):
+    """Whether the report is written; its charts are drawn into the page, whatever the library."""
+
+    enabled: bool = False
+    include_charts: bool = True
+    chart_library: Literal["svg", "plotly", "matplotlib"] = "svg"
+
+
+class FormatsConfig(Part, frozen=True):
+    """What is written."""
+
+    csv: CsvConfig = CsvConfig()
+    json: JsonConfig = JsonConfig()
+    html: HtmlConfig = HtmlConfig()
+
+
+class ChartConfig(Part, frozen=True):
+    """One chart."""
+
+    type: Literal["session_outcomes_histogram", "bankroll_trajectory", "hand_frequency"]
+    title: str | None = None
+    sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
+class VisualizationsConfig(Part, frozen=True):
+    """Charts as files of their own."""
+
+    enabled: bool = True
+    charts: tuple[ChartConfig, ...] = ()
+    format: Literal["png", "svg", "html"] = "svg"
+    dpi: Annotated[int, Meta(ge=72, le=600)] = 150
+
+
+class ConsoleConfig(Part, frozen=True):
+    """What is said on the terminal."""
+
+    progress_bar: bool = True
+    verbosity: Annotated[int, Meta(ge=0, le=3)] = 1
+    show_summary: bool = True
+
+
+class OutputConfig(Part, frozen=True):
+    """Where files go."""
+
+    directory: str = "results"
+    prefix: str = "simulation"
+    timestamp_format: str = "%Y-%m-%d %H:%M:%S"
+    formats: FormatsConfig = FormatsConfig()
+    visualizations: VisualizationsConfig = VisualizationsConfig()
+    console: ConsoleConfig = ConsoleConfig()
