@@ -1,0 +1,28 @@
+"""`runyard malice …`: one file a command, loaded when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from runyard.cli.lazy import LazyGroup
+
+SECTIONS = {
+    "Run": {
+        "run": ("run:run", "Many runs in parallel, and what came of them."),
+    },
+    "Check": {
+        "replay": ("replay:replay", "Published runs through these rules, event by event."),
+        "calibrate": ("calibrate:calibrate", "Simulated batches beside a published one."),
+    },
+}
+"""Where each command lives, and its line in the help."""
+
+
+@click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)
+def malice() -> None:
+    """The malice experiment: seven users vote, and one wants to be promoted by all means.
+
+    \b
+      runyard malice run --runs 30 --tickets 60 --seed 7
+      runyard malice run --runs 200 --without civil --grid promote_at=4,6
+    """

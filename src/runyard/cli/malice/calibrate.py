@@ -1,0 +1,90 @@
+"""`runyard malice calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.compare import EXIT_GATE
+from runyard.cli.running import place_options
+from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.table import table
+
+if TYPE_CHECKING:
+    from runyard.doors.malice.calibrate import Calibration
+
+
+@click.command(epilog=examples("runyard malice calibrate --against batch_09"))
+@click.option(
+    "--against",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A published batch, or a folder of several, which are taken as one.",
+)
+@click.option(
+    "--batches", type=click.IntRange(2), default=200, show_default=True, help="To simulate."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of those.")
+@place_options
+@shared
+def calibrate(session: Session, folder: Path, **given: Any) -> int:
+    """Simulated batches beside a published one.
+
+    Each published figure, and the range in which 95 of 100 simulated batches of the same size
+    have it. Exit code 4: one of them lies outside.
+    """
+    from runyard.doors.malice.calibrate import calibrate as calibrated
+
+    with session.yard(create=True) as yard:
+        found = calibrated(folder, yard=yard, **given)
+    _show(session, found)
+    session.document(_document(found))
+    return 0 if found.holds else EXIT_GATE
+
+
+def _show(session: Session, found: Calibration) -> None:
+    rows = [
+        [
+            each.name,
+            f"{each.published:,.4g}",
+            f"{each.median:,.4g}",
+            f"{each.low:,.4g} to {each.high:,.4g}",
+            style("inside", fg="green") if each.inside else style("outside", fg="red"),
+        ]
+        for each in found.figures
+    ]
+    heads = ["figure", "published", "median", "95% of simulated", ""]
+    session.say(table(heads, rows, numbers=(1, 2, 3)))
+    size = f"{len(found.tickets)} runs, {sum(found.tickets):,} tickets"
+    session.say(f"{found.simulated} simulated batches of {size}")
+    outside = sum(not each.inside for each in found.figures)
+    if outside:
+        share = f"{100 * found.as_odd:.0f}% of the simulated batches"
+        session.say(f"{outside} outside; {share} have as many, or more")
+
+
+def _document(found: Calibration) -> dict[str, Any]:
+    return {
+        "folders": [str(each) for each in found.folders],
+        "runs": len(found.tickets),
+        "tickets": sum(found.tickets),
+        "simulated": found.simulated,
+        "inside": sum(each.inside for each in found.figures),
+        "outside": [each.name for each in found.figures if not each.inside],
+        "as_odd": found.as_odd,
+        "figures": [
+            {
+                "figure": each.name,
+                "published": each.published,
+                "median": each.median,
+                "low": each.low,
+                "high": each.high,
+                "inside": each.inside,
+            }
+            for each in found.figures
+        ],
+    }

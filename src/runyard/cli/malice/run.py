@@ -1,0 +1,152 @@
+"""`runyard malice run`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runyard.cli.running import EXIT_FAILED, final_document, place_options, show_notices
+from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.table import table
+from runyard.cli.values import assignments, values_of
+from runyard.doors.malice.experiment import PARTS
+from runyard.doors.malice.immune import MODES
+from runyard.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from runyard.doors.malice.batch import MaliceBatch
+    from runyard.stats.compare import Comparison
+
+
+@click.command(
+    epilog=examples(
+        "runyard malice run --runs 30 --tickets 60 --seed 7",
+        "runyard malice run --runs 200 --immune wired --tag wired",
+        "runyard malice run --runs 200 --without civil --without immune",
+        "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
+    )
+)
+@click.option("--runs", type=click.IntRange(1), default=30, show_default=True, help="How many.")
+@click.option(
+    "--tickets", type=click.IntRange(1), default=60, show_default=True, help="Messages in each."
+)
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="[default: chosen and recorded]")
+@click.option("--tag", metavar="NAME", help="The batch is called malice-NAME.")
+@click.option(
+    "--immune",
+    type=click.Choice(MODES),
+    default="logged",
+    show_default=True,
+    help="Whether the immune system acts: logged, as published, changes nothing.",
+)
+@click.option(
+    "--without",
+    type=click.Choice(PARTS),
+    multiple=True,
+    help="Compare with the experiment without this; again for more.",
+)
+@click.option(
+    "--grid",
+    metavar="RULE=V,V,…",
+    multiple=True,
+    help="Compare with other numbers in the rules; every combination.",
+)
+@click.option("--parts", metavar="MODULE:FUNCTION", help="Agents, gates and rules of your own.")
+@click.option("--timeout", metavar="TIME", help="For one run: 30s, 5m.")
+@click.option("--retries", type=click.IntRange(0), metavar="N", help="Errors a run may survive.")
+@click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@place_options
+@shared
+def run(session: Session, **given: Any) -> int:
+    """Many runs in parallel, and what came of them.
+
+    Each run has its own pair of logs. With --without or --grid, each of them is a variant of the
+    experiment, compared with the whole one run by run, on the same random numbers. The same
+    command again goes on where it stopped.
+    """
+    from runyard.doors.malice.batch import carry_out, collect, describe
+
+    rules = assignments(given.pop("grid"), "--grid")
+    grid = {name: _numbers(name, text) for name, text in rules.items()}
+    described = describe(**{name: given.pop(name) for name in _WHAT}, grid=grid)
+    with session.yard(create=True) as yard:
+        show_notices(session, yard, progress=given["progress"])
+        interrupted = 0
+        try:
+            carry_out(described, yard, **given)
+        except (KeyboardInterrupt, SystemExit) as end:
+            interrupted = _code(end)
+        try:
+            found = collect(yard, described.record_name)
+        except NotFound:
+            return interrupted
+        code = _tell(session, found)
+    return interrupted or code
+
+
+_WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
+
+
+def _code(end: KeyboardInterrupt | SystemExit) -> int:
+    return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
+
+
+def _tell(session: Session, found: MaliceBatch) -> int:
+    """Say what came out, for people or as JSON; the exit code that it stands for."""
+    from runyard.doors.malice.results import RESULTS, SUMMARY
+
+    result = found.result
+    stats = result.stats
+    whole = next(path for path in found.files if path.name == SUMMARY)
+    session.say(whole.read_text(encoding="utf-8"))
+    if found.comparisons:
+        session.say(_table(found.comparisons))
+        session.say()
+    session.say(result.headline())
+    for group in result.failures() if stats.failed else []:
+        session.say("  " + style(group.line(), fg="red"))
+    session.say(f"  files: {found.folder}")
+    if stats.done < stats.total:
+        again = style("the same command", bold=True)
+        session.note(f"unfinished: {stats.done:,} recorded; {again} goes on")
+    else:
+        session.say(f"  next: {session.command('report', result.name)}")
+    session.document(
+        {
+            **final_document(result),
+            "folder": str(found.folder),
+            "results": [str(path) for path in found.files if path.name == RESULTS],
+            "comparisons": [comparison.to_data() for comparison in found.comparisons],
+        }
+    )
+    return EXIT_FAILED if stats.failed or stats.cancelled else 0
+
+
+def _table(found: Sequence[Comparison]) -> str:
+    from runyard.stats.summary import plus_minus, show
+
+    rows = [
+        [
+            each.metric,
+            each.a,
+            each.b,
+            show(each.mean_a),
+            show(each.mean_b),
+            plus_minus(each.effect, each.interval.half),
+            f"{each.p if each.p_adjusted is None else each.p_adjusted:.3g}",
+        ]
+        for each in found
+    ]
+    p = "p" if found[0].correction is None else f"p ({found[0].correction})"
+    heads = ["metric", "a", "b", "mean a", "mean b", "a − b", p]
+    return table(heads, rows, numbers=(3, 4, 5, 6))
+
+
+def _numbers(name: str, text: str) -> Sequence[float]:
+    found = values_of(text)
+    if not found or not all(type(each) in (int, float) for each in found):
+        raise UsageError(f"--grid {name}={text} is no list of numbers", hint="write RULE=4,5,6")
+    return [float(each) for each in found]

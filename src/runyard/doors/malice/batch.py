@@ -1,0 +1,188 @@
+"""Many runs as an ordinary batch: one task a run, its logs beside those of the others.
+
+run_batch ──▶ batch of tasks ──▶ workers ──▶ logs of each run, in place when whole
+                   │                │  └──▶ alerts while they run
+                   └── records ◀────┘
+                          └──▶ batch_parallel_results.json, batch_summary.txt, runs.csv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runyard.doors.malice.experiment import IMMUNE, Config
+from runyard.doors.malice.immune import Mode
+from runyard.doors.malice.progress import by_tickets
+from runyard.doors.malice.results import PUBLISHED, Runs, runs_of, tidy_logs, write_results
+from runyard.doors.malice.rules import Rules
+from runyard.doors.malice.task import FOLDER, logs_folder, malice, parts_of
+from runyard.errors import BadSpec, NotFound
+from runyard.reports.comparing import compare_groups, groups_of
+from runyard.reports.progress import Progress, show
+from runyard.spec.batch import Batch, batch
+from runyard.yard import OnEvent, Yard
+
+if TYPE_CHECKING:
+    from runyard.reports.result import Result
+    from runyard.stats.compare import Comparison
+
+METRICS = (
+    "mallory_ever_binder", "mallory_final_score", "mallory_reputation", "promotions",
+    "total_gate_blocks", "votes_counted",
+)  # fmt: skip
+"""What variants are compared on."""
+
+
+@dataclass
+class MaliceBatch:
+    """What came out of a batch of runs, and where its files are."""
+
+    result: Result
+    folder: Path
+    variants: list[Runs]
+    files: list[Path]
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The completed runs, of all variants."""
+        return [record for runs in self.variants for record in runs.records]
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the HTML report with this door's section; where it is."""
+        import runyard.doors.malice.section  # noqa: F401  registers itself
+
+        return self.result.report(path)
+
+
+def describe(
+    runs: int = 30,
+    tickets: int = 60,
+    *,
+    seed: int | None = None,
+    tag: str | None = None,
+    immune: Mode = "logged",
+    without: Sequence[str] = (),
+    grid: Mapping[str, Iterable[float]] | None = None,
+    parts: str | None = None,
+) -> Batch:
+    """The batch; each part to do without and each point of the grid is a variant beside the whole.
+
+    Run r has the same random numbers in every variant and in every batch with the same seed.
+    """
+    Config(tickets=tickets, immune=immune)
+    if type(runs) is not int or runs < 1:
+        raise BadSpec(f"runs is {runs!r}", hint="use a whole number from 1 up")
+    parts_of(parts)
+    fixed: dict[str, Any] = {"tickets": tickets}
+    if parts is not None:
+        fixed["parts"] = parts
+    variants = _variants(immune, list(dict.fromkeys(without)), grid or {})
+    if len(variants) == 1:
+        fixed["immune"], variants = immune, []
+    return batch(
+        malice,
+        variants=variants or None,
+        params=fixed,
+        replicates=runs,
+        seed=seed,
+        name=None if tag is None else f"{FOLDER}-{tag}",
+        common_random_numbers=True,
+    )
+
+
+def run_batch(
+    runs: int = 30,
+    tickets: int = 60,
+    *,
+    workers: int | None = None,
+    backend: str = "processes",
+    seed: int | None = None,
+    tag: str | None = None,
+    immune: Mode = "logged",
+    without: Sequence[str] = (),
+    grid: Mapping[str, Iterable[float]] | None = None,
+    parts: str | None = None,
+    yard: Yard | str | Path | None = None,
+    progress: Progress = None,
+    on_event: OnEvent | None = None,
+    fresh: bool = False,
+    **options: Any,
+) -> MaliceBatch:
+    """Run a batch, or go on with it, and write its results.
+
+    Interrupted, it keeps what is finished, writes the results of that and raises on.
+    """
+    described = describe(
+        runs, tickets, seed=seed, tag=tag, immune=immune, without=without, grid=grid, parts=parts
+    )
+    place = yard if isinstance(yard, Yard) else Yard(yard)
+    name = described.record_name
+    try:
+        carry_out(
+            described, place, backend=backend, workers=workers, progress=progress,
+            on_event=on_event, fresh=fresh, **options,
+        )  # fmt: skip
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(NotFound):  # nothing of it is recorded yet
+            collect(place, name)
+        raise
+    return collect(place, name)
+
+
+def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **place: Any) -> None:
+    """Run what `describe` made, with progress by tickets."""
+    assert described.plan is not None
+    tickets = described.plan.fixed["tickets"]
+    with show(yard.bus, progress, described.record_name, [], by_tickets(tickets)):
+        yard.run(described, progress=False, **place)
+
+
+def collect(yard: Yard, name: str) -> MaliceBatch:
+    """The results of what is finished of a recorded batch, written and read."""
+    result = yard.results(name)
+    folder = yard.batch_folder(name)
+    variants, files = runs_of(result), []
+    running = result.stats.workers  # of another engine, whose runs are not over
+    for runs in variants:
+        home = logs_folder(folder, runs.name)
+        if not running:
+            tidy_logs(home, [record["run_id"] for record in runs.records])
+        files += write_results(runs, result, home)
+    found = MaliceBatch(result, folder / FOLDER, variants, files)
+    if len(variants) > 1 and all(len(runs.records) > 1 for runs in variants):
+        found.comparisons = compare_variants(result, variants)
+    return found
+
+
+def compare_variants(result: Result, variants: Sequence[Runs]) -> list[Comparison]:
+    """Each variant beside the whole experiment, run by run on common random numbers."""
+    baseline = str(variants[0].name)
+    return [
+        comparison
+        for metric in METRICS
+        for comparison in compare_groups(
+            groups_of(result, metric, "variant"), metric, baseline=baseline, better="lower"
+        )
+    ]
+
+
+def _variants(
+    immune: Mode, without: Sequence[str], grid: Mapping[str, Iterable[float]]
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"name": PUBLISHED, "immune": immune}]
+    for part in without:
+        Config(without=(part,))
+        mode = "off" if part == IMMUNE else immune
+        found.append({"name": f"without {part}", "immune": mode, "without": [part]})
+    for values in product(*grid.values()) if grid else ():
+        rules = dict(zip(grid, values, strict=True))
+        Rules.of(rules)
+        label = " ".join(f"{name}={value:g}" for name, value in rules.items())
+        found.append({"name": label, "immune": immune, "rules": rules})
+    return found

@@ -1,0 +1,192 @@
+"""What runs look like: who rose when, reputations, who votes for whom, blocks, winners."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from runyard.doors.malice.state import NAMES
+from runyard.doors.malice.statistics import Records, winners
+from runyard.doors.malice.symbols import DEMOTE, PROMOTE
+from runyard.reports.html import Html, Row, Scale, bar_chart, chart, element, histogram, join
+from runyard.reports.html.blocks import count, number
+from runyard.reports.html.charts import mark, outline, sign
+from runyard.stats import Quantiles
+
+MOST_MARKS = 150
+"""Promotions of one user that are marked one by one; more are drawn as bars."""
+
+BINS = 30
+_WIDE, _TALL, _RADIUS = 640, 430, 165
+
+
+def users_of(records: Records) -> list[str]:
+    """Who took part, in the published order as far as that goes."""
+    found = {name for record in records for name in record["user_final_states"]}
+    return [name for name in NAMES if name in found] + sorted(found - set(NAMES))
+
+
+def votes_of(records: Records) -> Counter[tuple[str, str]]:
+    """How often each voter's vote for each target counted."""
+    told = Counter(vote for record in records for vote in record["votes"])
+    found: Counter[tuple[str, str]] = Counter()
+    for vote, total in told.items():
+        voter, _, target = vote.rpartition(" ")
+        found[voter, target] = total
+    return found
+
+
+def promotions(records: Records) -> Html:
+    """Who became BINDER, and at which ticket."""
+    longest = max(record["tickets_processed"] for record in records)
+    scale = Scale.over((0, longest), zero=True, margin=0.0)
+    rows = []
+    for name in users_of(records):
+        at = [ticket for r in records for ticket, who in r["rises"] if who == name]
+        if len(at) <= MOST_MARKS:
+            marks = join(mark("diamond", scale.at(t), 15, f"ticket {t}") for t in at)
+        else:
+            bins = Counter(min(BINS - 1, t * BINS // (longest + 1)) for t in at)
+            most = max(bins.values())
+            marks = outline(scale, 0, longest, [bins[b] / most for b in range(BINS)], 26, 2)
+        rows.append(Row(name, marks, count(len(at), "promotion")))
+    key = join((sign("diamond"), " a promotion to BINDER"))
+    return chart("Promotions", rows, scale, axis="ticket of the run", key=key)
+
+
+def reputations(records: Records) -> Html:
+    """The mean reputation of each user along a run."""
+    longest = max(record["tickets_processed"] for record in records)
+    same = [r for r in records if r["tickets_processed"] == longest]
+    places: list[int] = same[0]["reputations_at"]
+    means = {
+        name: [
+            sum(r["reputations"][name][at] for r in same) / len(same) for at in range(len(places))
+        ]
+        for name in users_of(same)
+    }
+    scale = Scale.over((0, longest), zero=True, margin=0.0)
+    values = [0.0, *(value for path in means.values() for value in path)]
+    low, high = min(values), max(values)
+    rows = [
+        Row(
+            name,
+            _path(scale, places, path, low, high),
+            f"ends at {number(path[-1], 2)}",
+            height=44,
+            spoken=f"{name}: mean reputation from 0 to {number(path[-1], 2)}",
+        )
+        for name, path in means.items()
+    ]
+    key = f"the mean over {count(len(same), 'run')}; each row from {low:.1f} to {high:.1f}"
+    return chart("Reputation", rows, scale, axis="ticket of the run", key=key)
+
+
+def _path(
+    scale: Scale, places: Sequence[int], values: Sequence[float], low: float, high: float
+) -> Html:
+    span = (high - low) or 1.0
+    points = [(0.0, (high - 0.0) / span)]
+    points += [
+        (scale.share(at), (high - value) / span) for at, value in zip(places, values, strict=True)
+    ]
+    drawn = " ".join(f"{1000 * x:.0f},{3 + 94 * y:.1f}" for x, y in points)
+    line = element(
+        "polyline", points=drawn, class_="whisker", fill="none", vector_effect="non-scaling-stroke"
+    )
+    return element(
+        "svg", line, x=0, y=0, width="100%", height=44, viewBox="0 0 1000 100",
+        preserveAspectRatio="none",
+    )  # fmt: skip
+
+
+def network(records: Records) -> Html:
+    """Who votes for and against whom: the stronger the line, the more of the runs."""
+    names = users_of(records)
+    votes = votes_of(records)
+    places = {name: _place(at, len(names)) for at, name in enumerate(names)}
+    most = max(votes.values(), default=1)
+    lines = [
+        _edge(places[voter], places[target.partition("_")[2]], target, total / most)
+        for (voter, target), total in sorted(votes.items(), key=lambda each: each[1])
+        if f"{PROMOTE}_{voter}" != target and target.partition("_")[2] in places
+    ]
+    labels = [
+        element(
+            "text", name, x=round(_WIDE / 2 + (x - _WIDE / 2) * 1.14),
+            y=round(_TALL / 2 + (y - _TALL / 2) * 1.14) + 5, text_anchor="middle",
+            fill="currentColor",
+        )
+        for name, (x, y) in places.items()
+    ]  # fmt: skip
+    drawing = element(
+        "svg", *lines, *labels, viewBox=f"0 0 {_WIDE} {_TALL}", role="img",
+        aria_label="who votes for and against whom; the table below has the numbers",
+    )  # fmt: skip
+    key = "a line ends in a dot at whom the vote is about; votes against are dashed"
+    return element(
+        "figure", element("figcaption", "Votes that counted"), drawing,
+        element("p", key, class_="key"), class_="chart",
+    )  # fmt: skip
+
+
+def vote_rows(records: Records) -> list[list[Any]]:
+    """Counted votes a run, by voter and target: for, and against."""
+    names = users_of(records)
+    votes = votes_of(records)
+
+    def cell(voter: str, target: str) -> str:
+        for_, against = (
+            votes[voter, f"{kind}_{target}"] / len(records) for kind in (PROMOTE, DEMOTE)
+        )
+        told = [f"+{for_:.2f}"] if for_ else []
+        return " ".join([*told, *([f"−{against:.2f}"] if against else [])])
+
+    return [[voter, *(cell(voter, target) for target in names)] for voter in names]
+
+
+def blocks(records: Records) -> Html:
+    """How many gate blocks a run has."""
+    values = [record["total_gate_blocks"] for record in records]
+    bins = max(1, min(BINS, max(values) - min(values)))
+    edges, counts = Quantiles(values).histogram(bins)
+    return histogram("Gate blocks a run", edges.tolist(), counts.tolist(), axis="blocks")
+
+
+def won(records: Records) -> Html:
+    """Who ends as BINDER, and how often nobody does."""
+    bars = [
+        (name, float(total), f"{total:,} of {len(records):,} ({100 * total / len(records):.1f}%)")
+        for name, total in winners(records).items()
+    ]
+    return bar_chart("Winners", bars, axis="runs")
+
+
+def _place(at: int, of: int) -> tuple[float, float]:
+    angle = 2 * math.pi * at / of - math.pi / 2
+    return _WIDE / 2 + _RADIUS * math.cos(angle), _TALL / 2 + _RADIUS * math.sin(angle)
+
+
+def _edge(
+    start: tuple[float, float], end: tuple[float, float], target: str, strength: float
+) -> Html:
+    """A line bent to its right, so that both directions are seen; its end is marked."""
+    (x1, y1), (x2, y2) = start, end
+    dx, dy = x2 - x1, y2 - y1
+    mx, my = (x1 + x2) / 2 - dy * 0.12, (y1 + y2) / 2 + dx * 0.12
+    tip = (x2 - (x2 - mx) * 0.06, y2 - (y2 - my) * 0.06)
+    against = target.startswith(DEMOTE)
+    kind = "cross" if against else "whisker"
+    opacity = f"{0.08 + 0.82 * strength:.2f}"
+    line = element(
+        "path", d=f"M{x1:.0f} {y1:.0f}Q{mx:.0f} {my:.0f} {tip[0]:.0f} {tip[1]:.0f}",
+        class_=kind, fill="none", stroke_opacity=opacity,
+        stroke_dasharray="5 4" if against else None,
+    )  # fmt: skip
+    dot = element(
+        "circle", cx=round(tip[0]), cy=round(tip[1]), r=3, class_=kind, fill="none",
+        stroke_opacity=opacity,
+    )  # fmt: skip
+    return join((line, dot))

@@ -1,0 +1,45 @@
+"""The numbers that the rules are made of; each can be another one in an experiment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from runyard.errors import BadSpec
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Thresholds and weights of the vote."""
+
+    promote_at: float = 5  # votes that make a regular user a BINDER
+    demote_at: float = -3  # the reputation at which a status is lost
+    penalty: float = 0.6  # reputation that each blocked gate costs
+    self_weight: float = 0.2  # of a vote for oneself
+    binder_weight: float = 1.5  # of a BINDER's vote for somebody else
+    demote_cost: float = 2.0  # reputation that a vote against somebody takes, per weight
+    fading_below: float = -2.0  # votes on whoever stands below this count for less
+    fading: float = 0.08  # so much less for each point below
+    fading_floor: float = 0.1  # and never less than this share
+    bind_cooldown: int = 10  # tickets between two BINDs of one user
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise BadSpec(f"the rule {name} is {value!r}", hint="use a number")
+            if not math.isfinite(value):
+                raise BadSpec(f"the rule {name} is {value!r}", hint="use a finite number")
+
+    @classmethod
+    def of(cls, changes: Mapping[str, Any]) -> Rules:
+        """The published rules with some numbers changed."""
+        unknown = changes.keys() - set(cls.__struct_fields__)
+        if unknown:
+            raise BadSpec(
+                f"there is no rule {min(unknown)!r}",
+                hint=f"the rules are: {', '.join(cls.__struct_fields__)}",
+            )
+        return cls(**changes)
