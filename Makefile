@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo lint test test-all chaos bench docs clean
+.PHONY: help setup browser demo lint test test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ browser: ## Chromium for the tests that look at reports, where it can be had (De
 		echo "no Chromium: the tests that open reports in it are skipped (in CI they fail);" \
 		"on Debian: apt-get install chromium" >&2
 
-demo: setup ## a batch worth seeing: run it, interrupt it, resume it
+demo: setup ## fifty thousand sessions of a card game: play, interrupt, go on, report
 	@$(BIN)/python examples/demo.py
 
 lint: setup ## style, types, and who may import whom
@@ -56,6 +56,18 @@ chaos: setup ## kill, hang, fill and damage things, in full
 
 bench: setup ## measure against peers; narrow it with ARGS="noop --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-letitride: setup ## hands a second of the Let It Ride door, against bare loops
+	$(BIN)/python -m benchmarks letitride $(ARGS)
+
+bench-scale: setup ## measure Ray and PostgreSQL against what people write by hand
+	$(BIN)/python -m benchmarks ray shared $(ARGS)
+
+bench-malice: setup ## runs a second of the malice door, with and without logs
+	$(BIN)/python -m benchmarks malice $(ARGS)
+
+bench-agent: setup ## the agent's queue: adding, draining, many at once, looking
+	$(BIN)/python -m benchmarks agent $(ARGS)
 
 docs: setup ## write the reference from the code
 	$(BIN)/python docs/generate.py

@@ -8,12 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
+    agent,
     coroutines,
     decide,
     dropins,
     killed_worker,
+    letitride,
+    malice,
     million,
     noop,
+    scale_ray,
+    shared,
     short,
     startup,
     straggler,
@@ -30,6 +35,11 @@ BENCHMARKS: dict[str, Callable[[int], list[Figure]]] = {
     "killed": killed_worker.measure,
     "dropins": dropins.measure,
     "decide": decide.measure,
+    "shared": shared.measure,
+    "ray": scale_ray.measure,
+    "letitride": letitride.measure,
+    "malice": malice.measure,
+    "agent": agent.measure,
 }
 
 

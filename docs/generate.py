@@ -330,6 +330,8 @@ def _commands() -> str:
 
 
 def _command(name: str, command: click.Command) -> str:
+    if isinstance(command, click.Group):
+        return _group(name, command)
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     words = [_argument(argument) for argument in arguments]
     lines = [f"#### `runyard {name}`", ""]
@@ -341,6 +343,16 @@ def _command(name: str, command: click.Command) -> str:
     if examples:
         lines += _code(inspect.cleandoc(examples), "")
     return "\n".join(lines)
+
+
+def _group(name: str, group: click.Group) -> str:
+    parts = [f"#### `runyard {name}`\n", inspect.cleandoc(group.help or "").split("\n")[0] + "\n"]
+    context = click.Context(group)
+    for each in group.list_commands(context):
+        command = group.get_command(context, each)
+        assert command is not None
+        parts.append(_command(f"{name} {each}", command))
+    return "\n".join(parts)
 
 
 def _argument(argument: click.Argument) -> str:

@@ -37,9 +37,11 @@ def batch_file(name: str, says: str) -> tuple[str, Example]:
 
 EXPECTED = dict(
     [
+        script("agent_queue.py", r"squares below 1000: 332833500"),
         script("async_fetch.py", r"answers: 2,000 of 2,000 completed"),
-        script("demo.py", r"all the same", "12"),
+        script("demo.py", r"all the same", "20000"),
         script("executor_survives.py", r"second run: 19 results, .* 19 calls ran"),
+        script("malice_newcomer.py", r"eight users: mallory ends at -9\.83 on average"),
         script("pi_grid.py", r"300 tasks run, 300 were there"),
         script("resume_after_kill.py", r"(?s)kill -9: (\w{16})\n.*unbroken run: \1\n"),
         script("retries_and_events.py", r"task 1 failed for good: ValueError"),

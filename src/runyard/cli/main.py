@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 import threading
-from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
 from runyard import __version__
+from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
 from runyard.errors import RunyardError
 
@@ -42,10 +42,14 @@ SECTIONS = {
         "clear": ("control:clear", "Forget a batch: its record and its files."),
         "gc": ("upkeep:gc", "Remove old workspaces and what dead engines left."),
     },
+    "Doors": {
+        "letitride": ("letitride:letitride", "Let It Ride: sessions simulated, answers exact."),
+        "malice": ("malice:malice", "A vote that one of seven wants to win by all means."),
+        "queue": ("queue:queue", "A queue for agents; a worker runs it in the background."),
+        "mcp": ("mcp:mcp", "Let an agent use the queue: an MCP server (stdio)."),
+    },
 }
 """Where each command lives, and its line in the help: enough to show that without loading any."""
-
-_HOMES = {name: home for group in SECTIONS.values() for name, (home, _) in group.items()}
 
 EXIT_CODES = """\b
 Exit codes:
@@ -55,42 +59,10 @@ Exit codes:
   3 engine error"""
 
 
-class LazyGroup(click.Group):
-    """Commands by name, imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Their names, in the order of the help."""
-        return list(_HOMES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one."""
-        if cmd_name not in _HOMES:
-            return None
-        module, _, name = _HOMES[cmd_name].partition(":")
-        found: click.Command = getattr(import_module(f"runyard.cli.{module}"), name)
-        return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names, or the one that was meant."""
-        if args and args[0] not in _HOMES and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], _HOMES, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The commands in their sections."""
-        for section, group in SECTIONS.items():
-            with formatter.section(section):
-                formatter.write_dl([(name, text) for name, (_, text) in group.items()], col_max=10)
-
-
 @click.group(
     cls=LazyGroup,
+    sections=SECTIONS,
+    package=__package__,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )

@@ -11,7 +11,12 @@ from cli_project import Project
 
 from runyard.cli.main import SECTIONS, cli
 
-COMMANDS = {name: text for group in SECTIONS.values() for name, (_, text) in group.items()}
+COMMANDS = {
+    name: text
+    for section, group in SECTIONS.items()
+    if section != "Doors"
+    for name, (_, text) in group.items()
+}
 ALL = [
     "run",
     "resume",
@@ -24,6 +29,7 @@ ALL = [
     "export",
     "report",
     "verify",
+    "worker",
     "stop",
     "cancel",
     "clear",

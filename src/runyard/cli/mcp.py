@@ -1,0 +1,30 @@
+"""`runyard mcp`."""
+
+from __future__ import annotations
+
+import click
+
+from runyard.cli.session import Session, examples, shared
+from runyard.errors import UsageError
+
+
+@click.command(epilog=examples("runyard mcp", "runyard mcp --yard ~/agent/.runyard"))
+@click.option("--queue", default="queue", show_default=True, help="Name of the queue.")
+@shared
+def mcp(session: Session, queue: str) -> int:
+    """Let an agent use the queue: an MCP server on stdin and stdout.
+
+    It offers the actions of `runyard queue` as tools, and `wait`.
+    """
+    try:
+        from runyard.doors.agent.server import make_server
+    except ImportError as error:
+        raise UsageError(
+            f"the MCP server needs a package that is not installed ({error.name})",
+            hint="pip install 'runyard[agent]'",
+        ) from error
+    from runyard.doors.agent.executor import BatchExecutor
+
+    with session.yard(create=True) as yard, BatchExecutor(yard, queue=queue) as executor:
+        make_server(executor).run("stdio")
+    return 0

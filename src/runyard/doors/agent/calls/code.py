@@ -1,0 +1,178 @@
+"""`code_execution` and `custom_function`: code that a model wrote, run under limits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from runyard.attempt.context import Context
+from runyard.attempt.load import load
+from runyard.doors.agent.arguments import BadCall, mapping
+from runyard.doors.agent.sandbox import Ran, level_of, run
+from runyard.doors.agent.settings import Settings, read_settings
+from runyard.errors import CommandFailed, UsageError
+from runyard.events import Redactor
+from runyard.spec.task import Target
+from runyard.store import files_folder
+
+KEPT = 64 * 1024
+"""Characters of each stream in a result; all of it is in the task's stdout and stderr files."""
+
+MOST_FILES = 200
+_AUDITED = 20_000
+_RUNTIMES = {"python": "code.py", "shell": "code.sh", "nodejs": "code.js"}
+_ALIASES = {
+    "py": "python", "python3": "python", "bash": "shell", "sh": "shell", "terminal": "shell",
+    "node": "nodejs", "javascript": "nodejs", "js": "nodejs",
+}  # fmt: skip
+_ANSWER = ".answer.json"
+_CALL = """
+import json as _json
+_scope = {"__name__": "custom_function"}
+with open("process.py", encoding="utf-8") as _file:
+    exec(compile(_file.read(), "process.py", "exec"), _scope)
+if not callable(_scope.get("process")):
+    raise SystemExit("the code defines no function named process")
+with open("arguments.json", encoding="utf-8") as _file:
+    _value = _scope["process"](**_json.load(_file))
+with open(%r, "w", encoding="utf-8") as _file:
+    _json.dump(_value, _file)
+"""
+
+
+def check(settings: Settings, params: dict[str, Any]) -> None:
+    """Refuse a call that can't work before it stands in the queue."""
+    if "function" in params:
+        if params["function"] not in settings.allowed:
+            raise BadCall(
+                f"custom_function may not call {str(params['function'])[:60]!r}",
+                hint=f"allowed: {', '.join(settings.allowed) or 'nothing (see agent.toml)'}",
+            )
+        return
+    level_of(settings)
+    if "runtime" in params:
+        _runtime(params["runtime"])
+    code = params.get("code")
+    if not isinstance(code, str) or not code.strip():
+        raise BadCall("code is empty", hint="give the program as text")
+
+
+def code_execution(ctx: Context, code: str, runtime: str = "python") -> dict[str, Any]:
+    """Run a program and return what it printed, its exit code and the files it made."""
+    settings = _settings()
+    check(settings, {"code": code, "runtime": runtime})
+    kind = _runtime(runtime)
+    name = _RUNTIMES[kind]
+    (ctx.workspace / name).write_text(code, encoding="utf-8")
+    ran = _run(ctx, settings, kind, [name], code)
+    return _told(ctx, ran, {name})
+
+
+def custom_function(
+    ctx: Context,
+    code: str | None = None,
+    args: dict[str, Any] | None = None,
+    function: str | None = None,
+) -> Any:
+    """Call `process(**args)` of the code, or an allowed function; what it returns."""
+    settings = _settings()
+    given = mapping(args or {}, "args")
+    if function is not None:
+        check(settings, {"function": function})
+        return load(Target.parse(function), os.getcwd())(**given)
+    check(settings, {"code": code})
+    files = {"process.py": str(code), "arguments.json": json.dumps(given)}
+    for name, text in {**files, "code.py": _CALL % _ANSWER}.items():
+        (ctx.workspace / name).write_text(text, encoding="utf-8")
+    ran = _run(ctx, settings, "python", ["code.py"], str(code))
+    _told(ctx, ran, set())
+    try:
+        answer = ctx.workspace / _ANSWER
+        if answer.is_symlink():
+            raise CommandFailed("the answer is a link to somewhere else")
+        return Redactor().redact(json.loads(answer.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"process() left no value that is JSON: {error}") from error
+
+
+def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: str) -> Ran:
+    digest = hashlib.sha256(code.encode()).hexdigest()
+    shown = Redactor().redact_text(code[:_AUDITED])
+    ctx.emit("code_executed", runtime=kind, sha256=digest, code=shown, level=level_of(settings))
+    if kind == "python":
+        program, reach = [sys.executable, "-I"], [sys.prefix, sys.base_prefix]
+    elif kind == "shell":
+        program, reach = ["/bin/sh"], []
+    else:
+        most = settings.limits.memory >> 20
+        program, reach = [str(_node()), f"--max-old-space-size={most}"], []
+    return run(
+        [*program, *words], ctx, settings, address_space=kind != "nodejs",
+        reach=[os.path.realpath(place) for place in reach] + reach,
+    )  # fmt: skip
+
+
+def _told(ctx: Context, ran: Ran, own: set[str]) -> dict[str, Any]:
+    """What a program left behind; an end other than a good one is a failure."""
+    clean = Redactor().redact_text
+    stdout, stderr = clean(ran.stdout), clean(ran.stderr)
+    sys.stdout.write(stdout)
+    sys.stderr.write(stderr)
+    if ran.exit_code or ran.ended:
+        last = (stderr.strip() or stdout.strip()).rpartition("\n")[2][:500]
+        how = ran.ended or f"exit code {ran.exit_code}"
+        raise CommandFailed(
+            f"{how} at isolation level {ran.isolation['level']}" + (f": {last}" if last else "")
+        )
+    return {
+        "exit_code": ran.exit_code, "stdout": stdout[-KEPT:], "stderr": stderr[-KEPT:],
+        "files": _files(ctx.workspace, own), "seconds": round(ran.seconds, 3),
+        "isolation": ran.isolation,
+    }  # fmt: skip
+
+
+def _files(workspace: Path, own: set[str]) -> list[str]:
+    found: list[str] = []
+    for folder, _, names in os.walk(workspace):
+        paths = (os.path.relpath(Path(folder, name), workspace) for name in sorted(names))
+        found += [path for path in paths if path not in own]
+        if len(found) >= MOST_FILES:
+            break
+    return [os.fsencode(name).decode(errors="replace") for name in found[:MOST_FILES]]
+
+
+def _runtime(runtime: Any) -> str:
+    word = str(runtime).strip().lower()
+    kind = _ALIASES.get(word, word)
+    if kind not in _RUNTIMES:
+        raise BadCall(
+            f"there is no runtime {str(runtime)[:40]!r}",
+            hint=f"use one of: {', '.join(_RUNTIMES)}",
+        )
+    if kind == "nodejs":
+        _node()
+    return kind
+
+
+def _node() -> str:
+    found = shutil.which("node") or shutil.which("nodejs")
+    if found is None:
+        raise BadCall("node is not installed here", hint="use python or shell")
+    return found
+
+
+def _settings() -> Settings:
+    return read_settings(yard_folder())
+
+
+def yard_folder() -> Path:
+    """The yard that this worker serves."""
+    location = os.environ.get("RUNYARD_YARD")
+    if location is None:
+        raise UsageError("no yard is known here", hint="set RUNYARD_YARD")
+    return files_folder(location).absolute()

@@ -1,0 +1,96 @@
+"""Results as files, inside the yard's export folder and nowhere else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from runyard.doors.agent.arguments import BadCall
+from runyard.doors.agent.ledger import Ledger
+from runyard.errors import BadName, UsageError
+from runyard.spaces import inside
+
+FORMATS = ("json", "csv")
+FOLDER = "exports"
+COLUMNS = {
+    "Task ID": "task_id", "Name": "name", "Function": "function", "Status": "status",
+    "Priority": "priority", "Created At": "created_at", "Started At": "started_at",
+    "Completed At": "completed_at", "Execution Time": "execution_time", "Wait Time": "wait_time",
+    "Retry Count": "retry_count", "Result": "result", "Error": "error",
+}  # fmt: skip
+_TIMES = {"created_at", "started_at", "completed_at"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def export(
+    ledger: Ledger, kind: str, name: str | None, redact: Callable[[Any], Any]
+) -> tuple[Path, int]:
+    """Write every result to a file; where it is and how many there are."""
+    path = _place(ledger, kind, name)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    count = 0
+
+    def documents() -> Iterable[dict[str, Any]]:
+        nonlocal count
+        with ledger.yard.store.snapshot() as view:
+            for task in ledger.ended(view, ledger.row(view), None):
+                count += 1
+                yield redact(task.document())
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            (_write_csv if kind == "csv" else _write_json)(file, documents())
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return path, count
+
+
+def _place(ledger: Ledger, kind: str, name: str | None) -> Path:
+    folder = ledger.yard.folder / FOLDER
+    chosen = name or f"{ledger.name}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.{kind}"
+    parts = Path(chosen).parts
+    try:
+        path = inside(folder, *parts) if parts else folder
+    except BadName as error:
+        raise BadCall(
+            f"output_file is {chosen[:60]!r}: {error.message}",
+            hint=f"give a plain file name; files go to {folder}",
+        ) from None
+    if path.is_dir():
+        raise BadCall(f"output_file is {chosen[:60]!r}, a folder", hint="give a file name")
+    return path
+
+
+def _write_json(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
+    file.write("[")
+    for at, document in enumerate(documents):
+        file.write(",\n" if at else "\n")
+        json.dump(document, file)
+    file.write("\n]\n")
+
+
+def _write_csv(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS)
+    for document in documents:
+        writer.writerow([_cell(name, document[name]) for name in COLUMNS.values()])
+
+
+def _cell(name: str, value: Any) -> Any:
+    if value is None:
+        return ""
+    if name in _TIMES:
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    text = json.dumps(value) if name == "result" else value
+    # A spreadsheet must not take what a task returned for a formula.
+    is_formula = isinstance(text, str) and text.startswith(_FORMULA)
+    return f"'{text}" if is_formula else text

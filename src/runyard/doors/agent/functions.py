@@ -1,0 +1,109 @@
+"""The functions that a task can name, each at a place that any worker can import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from runyard.attempt.load import load
+from runyard.doors.agent.arguments import BadCall
+from runyard.doors.agent.settings import Settings
+from runyard.errors import UsageError
+from runyard.spec.task import Target, check_parameters, defaults_of
+
+GROUP = "runyard.functions"
+"""The entry points by which packages bring functions of their own."""
+
+_CALLS = "runyard.doors.agent.calls"
+BUILT_IN = {
+    "code_execution": f"{_CALLS}.code:code_execution",
+    "knowledge_search": f"{_CALLS}.knowledge:knowledge_search",
+    "memory": f"{_CALLS}.memory:memory",
+    "custom_function": f"{_CALLS}.code:custom_function",
+    "tool": f"{_CALLS}.tool:tool",
+    "simulate": f"{_CALLS}.simulate:simulate",
+}
+RUN_CODE = ("code_execution", "custom_function")
+"""Those that run what a model wrote."""
+
+
+class Known(NamedTuple):
+    """A function that a task can name."""
+
+    name: str
+    target: Target
+    function: Callable[..., Any]
+    check: Callable[[Settings, dict[str, Any]], None] | None  # what it says of its parameters
+
+
+class Functions:
+    """Finds functions by the names that agents use, and names by what is on record."""
+
+    def __init__(self, settings: Settings, root: str) -> None:
+        self._settings = settings
+        self._root = root
+        self._found: dict[str, Known] = {}
+        self._checked: set[tuple[str, tuple[str, ...]]] = set()
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        brought = {point.name: point.value for point in entry_points(group=GROUP)}
+        return {**brought, **self._settings.functions, **BUILT_IN}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {place: name for name, place in self._places.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """Every name there is, the built-in ones first."""
+        return [*BUILT_IN, *sorted(self._places.keys() - BUILT_IN.keys())]
+
+    def find(self, name: str) -> Known:
+        """The function of this name; any other name is refused with the list of known ones."""
+        if name not in self._found:
+            self._found[name] = self._load(name)
+        return self._found[name]
+
+    def check(self, known: Known, params: dict[str, Any]) -> None:
+        """Refuse parameters that the function does not take, and name those that are missing."""
+        key = known.name, tuple(params)
+        if key not in self._checked:
+            check_parameters(known.function, params)
+            self._checked.add(key)
+        if known.check is not None:
+            known.check(self._settings, params)
+
+    def name_of(self, target: Target) -> str:
+        """What an agent calls the function behind a target."""
+        return self._names.get(target.ref, target.ref)
+
+    def _load(self, name: str) -> Known:
+        place = self._places.get(name) or _registered(name)
+        if place is None:
+            raise BadCall(
+                f"there is no function {name!r}", hint=f"use one of: {', '.join(self.names)}"
+            )
+        try:
+            target = Target.parse(place)
+            function = load(target, self._root)
+        except UsageError as error:
+            raise BadCall(f"the function {name!r} can't be used: {error.message}") from error
+        home = sys.modules.get(function.__module__) if name in BUILT_IN else None
+        return Known(name, target, function, getattr(home, "check", None))
+
+
+def _registered(name: str) -> str | None:
+    """`module:function`, where this process has loaded it and it is marked with `@task`.
+
+    A name never makes a module be imported: importing runs code.
+    """
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    is_marked = callable(found) and (defaults_of(found) or hasattr(found, "__runyard__"))
+    return name if path and is_marked and module != "__main__" else None

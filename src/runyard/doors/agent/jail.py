@@ -1,0 +1,182 @@
+"""The first process of model-written code: limits what follows, then becomes it.
+
+    sandbox ──▶ jail ──▶ init (first in its own process namespace) ──▶ the code
+                 │         └ ends with the code, and the kernel ends whatever is left
+                 └ dies with the sandbox, and init with it
+
+Run as a script by an isolated interpreter, so it uses the standard library alone. What can't be
+had on this machine is left out and told: the report says what holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+NEWNS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+RDONLY, REMOUNT, NOSUID, NODEV, BIND, REC, PRIVATE = 1, 32, 2, 4, 4096, 16384, 1 << 18
+DEATH_SIGNAL, SUBREAPER, NO_NEW_PRIVILEGES = 1, 36, 38
+FIRST_UID = 1_900_000_000
+"""Users from here on belong to nobody: each piece of code gets one of its own."""
+
+
+def main(order: dict[str, Any]) -> int:
+    """Run the code under its limits; its exit code."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _prctl(libc, DEATH_SIGNAL, signal.SIGKILL)
+    is_root = os.getuid() == 0
+    uid = FIRST_UID + os.getpid() if is_root and sys.platform == "linux" else None
+    in_cgroup = _join(order["cgroups"])
+    alone = _unshare(libc, is_root=is_root)
+    facts = {"own_processes": alone, "own_user": uid is not None, "cgroup": in_cgroup}
+    os.write(order["report"], json.dumps(facts).encode())
+    os.close(order["report"])
+    child = os.fork()
+    if not child:
+        os._exit(_init(libc, order, uid, alone=alone, is_root=is_root))
+    return _code_of(os.waitpid(child, 0)[1])
+
+
+def _init(libc: Any, order: dict[str, Any], uid: int | None, *, alone: bool, is_root: bool) -> int:
+    _prctl(libc, DEATH_SIGNAL, signal.SIGKILL)
+    _prctl(libc, SUBREAPER, 1)
+    if alone:
+        _mount(libc, "none", "/", None, REC | PRIVATE)
+        if is_root:
+            _uncover(libc, [Path(each) for each in order["reach"]])
+        _mount(libc, "proc", "/proc", "proc", NOSUID | NODEV)
+    if uid is not None:
+        for path in (Path(order["cwd"]), *Path(order["cwd"]).iterdir()):
+            os.chown(path, uid, uid, follow_symlinks=False)
+    code = os.fork()
+    if not code:
+        try:
+            _become(libc, order, uid, alone=alone)
+        except OSError as error:
+            os.write(2, f"{order['argv'][0]} can't be run: {error}\n".encode())
+        os._exit(127)
+    status = _reap(code)
+    if not alone:
+        _end_rest()
+    return _code_of(status)
+
+
+def _become(libc: Any, order: dict[str, Any], uid: int | None, *, alone: bool) -> None:
+    os.setsid()
+    os.chdir(order["cwd"])
+    os.umask(0o077)
+    limits = dict(order["limits"])
+    if uid is None and not alone and "NPROC" in limits:
+        limits["NPROC"] += _own_processes()
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    _prctl(libc, DEATH_SIGNAL, signal.SIGKILL)
+    _prctl(libc, NO_NEW_PRIVILEGES, 1)
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.closerange(3, 4096)
+    os.execvpe(order["argv"][0], order["argv"], order["env"])
+
+
+def _reap(code: int) -> int:
+    """Wait for the code, and for orphans that come to the first process; the code's status."""
+    while True:
+        process, status = os.waitpid(-1, 0)
+        if process == code:
+            return status
+
+
+def _end_rest() -> None:
+    """Where there is no namespace to end, end what the code has left behind one by one."""
+    mine = Path(f"/proc/self/task/{os.getpid()}/children")
+    with contextlib.suppress(OSError):
+        while left := mine.read_text().split():
+            for each in left:
+                os.kill(int(each), signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _unshare(libc: Any, *, is_root: bool) -> bool:
+    """Leave the process, mount and IPC namespaces of the machine, where that can be."""
+    if sys.platform != "linux":
+        return False
+    user, group = os.getuid(), os.getgid()
+    flags = NEWNS | NEWPID | NEWIPC | (0 if is_root else NEWUSER)
+    if libc.unshare(flags) != 0:
+        return False
+    if not is_root:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    return True
+
+
+def _uncover(libc: Any, needed: list[Path]) -> None:
+    """Make folders reachable for the code's user that lie below closed ones, and nothing else.
+
+    A closed folder is covered with an empty one, and what is needed of it is put back.
+    """
+    covers: dict[Path, list[tuple[Path, int]]] = {}
+    for path in needed:
+        closed = next((up for up in reversed(path.parents) if _is_closed(up)), None)
+        if closed is not None:
+            covers.setdefault(closed, []).append((path, os.open(path, os.O_PATH)))
+    for closed, paths in covers.items():
+        _mount(libc, "tmpfs", str(closed), "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+        for path, descriptor in paths:
+            path.mkdir(parents=True, exist_ok=True)
+            _mount(libc, f"/proc/self/fd/{descriptor}", str(path), None, BIND | REC)
+            os.close(descriptor)
+
+
+def _is_closed(folder: Path) -> bool:
+    return not folder.stat().st_mode & stat.S_IXOTH
+
+
+def _join(cgroups: list[str]) -> bool:
+    for folder in cgroups:
+        Path(folder, "cgroup.procs").write_text("0")
+    return bool(cgroups)
+
+
+def _mount(
+    libc: Any, source: str, target: str, kind: str | None, flags: int, data: str | None = None
+) -> None:
+    words = [None if each is None else each.encode() for each in (source, target, kind, data)]
+    if libc.mount(words[0], words[1], words[2], flags, words[3]) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
+def _prctl(libc: Any, option: int, value: int) -> None:
+    if sys.platform == "linux":
+        libc.prctl(option, value, 0, 0, 0)
+
+
+def _own_processes() -> int:
+    found = 0
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += each.stat().st_uid == os.getuid()
+    return found
+
+
+def _code_of(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

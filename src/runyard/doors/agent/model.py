@@ -1,0 +1,92 @@
+"""What an agent sees of its queue: tasks, statistics and answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from runyard.spec.codec import jsonable
+from runyard.spec.status import FINAL_STATES, Priority
+from runyard.spec.status import Status as TaskStatus
+
+__all__ = ["BatchStats", "BatchTask", "Priority", "Response", "TaskStatus"]
+
+
+@dataclass(frozen=True)
+class BatchTask:
+    """One task of the queue, as it stands on record."""
+
+    task_id: str  # what other actions take: queue/17
+    name: str
+    function: str
+    params: dict[str, Any]
+    priority: Priority
+    status: TaskStatus
+    created_at: float
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: Any = None
+    error: str | None = None
+    retry_count: int = 0
+    max_retries: int = 3
+    timeout: float | None = None
+    depends_on: list[str] = field(default_factory=list)
+
+    @property
+    def execution_time(self) -> float | None:
+        """Seconds that its last attempt took."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return self.completed_at - self.started_at
+
+    @property
+    def wait_time(self) -> float | None:
+        """Seconds from when it was added to when its last attempt began."""
+        return None if self.started_at is None else max(0.0, self.started_at - self.created_at)
+
+    def document(self) -> dict[str, Any]:
+        """The task as plain JSON."""
+        found = {**asdict(self), "priority": self.priority.name.lower(), "status": str(self.status)}
+        times = {"execution_time": self.execution_time, "wait_time": self.wait_time}
+        return {**jsonable(found), **times}
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """Where the queue stands, in numbers."""
+
+    total_tasks: int
+    queued: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    start_time: float | None  # when work on the queue first began
+    end_time: float | None  # when it last had nothing left to do
+    total_execution_time: float  # seconds that workers have been at it
+    average_task_time: float  # over the latest tasks
+    estimated_time_remaining: float | None  # seconds, while a worker runs
+
+    @property
+    def finished(self) -> int:
+        """How many tasks have ended, in whatever way."""
+        return sum(getattr(self, status.value) for status in FINAL_STATES)
+
+    @property
+    def progress_percentage(self) -> float:
+        """How much of the queue is done."""
+        return 100.0 * self.finished / self.total_tasks if self.total_tasks else 0.0
+
+    def document(self) -> dict[str, Any]:
+        """The statistics as plain JSON."""
+        return {**asdict(self), "progress_percentage": round(self.progress_percentage, 2)}
+
+
+@dataclass(frozen=True)
+class Response:
+    """An action's answer: text for an agent to read, and the same as data."""
+
+    message: str
+    break_loop: bool = False
+    data: dict[str, Any] = field(default_factory=dict)
+    ok: bool = True  # whether the action was carried out

@@ -1,0 +1,185 @@
+"""The queue as an asyncio program sees it: add, take, settle and cancel tasks one by one.
+
+A host that takes tasks itself (`get_next_task`) holds them by a lease in the store: if it dies,
+others get them. Most hosts leave that to the worker that `BatchExecutor` starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from typing import Any
+
+from runyard import clock
+from runyard.doors.agent import arguments as read
+from runyard.doors.agent.arguments import BadCall
+from runyard.doors.agent.figures import figures
+from runyard.doors.agent.ledger import NAME, Ledger
+from runyard.doors.agent.model import BatchStats, BatchTask, Priority, TaskStatus
+from runyard.errors import ClaimLost
+from runyard.schedule.control import cancel_task
+from runyard.schedule.listed import record_listed
+from runyard.spec.codec import encode_as
+from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.status import FINAL_STATES
+from runyard.store.base import Transaction
+from runyard.store.recorded import Recorded
+from runyard.store.rows import AttemptRow, Claim
+from runyard.yard import Yard
+
+
+class BatchQueue:
+    """Tasks by priority, first in, first out inside one; durable, and shared by all who use it."""
+
+    def __init__(self, yard: Yard, name: str = NAME) -> None:
+        self._ledger = Ledger(yard, name)
+        self._store = yard.store
+        self._engine: int | None = None  # who holds what this host has taken
+        self._taken: dict[int, tuple[Claim, float]] = {}  # by task, with when it was
+
+    async def add_task(
+        self,
+        name: str,
+        function: str,
+        params: dict[str, Any] | None = None,
+        priority: Priority | str = Priority.MEDIUM,
+        max_retries: int = 3,
+        timeout: float | None = None,  # noqa: ASYNC109
+        depends_on: list[str] | None = None,
+    ) -> BatchTask:
+        """Put a task into the queue."""
+        wanted = read.task_of(
+            {
+                "name": name, "function": function, "params": params or {}, "priority": priority,
+                "max_retries": max_retries, "timeout": timeout, "depends_on": depends_on or [],
+            }
+        )  # fmt: skip
+
+        def add() -> BatchTask:
+            added = self._ledger.add([wanted])
+            if added.refused:
+                raise BadCall(added.refused[0].reason)
+            return self._seen(added.numbers[0])
+
+        return await asyncio.to_thread(add)
+
+    async def get_next_task(self) -> BatchTask | None:
+        """Take the task that is next; None while nothing can start."""
+        return await asyncio.to_thread(self._take)
+
+    async def update_task(
+        self, task_id: str, status: TaskStatus | str, result: Any = None, error: str | None = None
+    ) -> BatchTask:
+        """Say how a task that this host has taken ended; `queued` puts it back for a retry."""
+        return await asyncio.to_thread(self._settle, task_id, TaskStatus(status), result, error)
+
+    async def cancel_task(self, task_id: str) -> bool:
+        """Cancel a task, running or not; False if it has ended already."""
+        number = self._ledger.number_of(task_id)
+        return await asyncio.to_thread(cancel, self._ledger, number)
+
+    async def get_stats(self) -> BatchStats:
+        """Where the queue stands."""
+
+        def look() -> BatchStats:
+            with self._store.snapshot() as view:
+                return figures(self._ledger, view).stats
+
+        return await asyncio.to_thread(look)
+
+    async def close(self) -> None:
+        """Give back what this host has taken and not settled."""
+        await asyncio.to_thread(self._leave)
+
+    def _seen(self, number: int) -> BatchTask:
+        with self._store.snapshot() as view:
+            return self._ledger.task(view, self._ledger.row(view), number)
+
+    def _take(self) -> BatchTask | None:
+        if self._engine is None:
+            self._engine = self._store.write(self._sign_on)
+        engine = self._engine
+
+        def claim(tx: Transaction) -> Claim | None:
+            token = secrets.token_hex(8)
+            return tx.claim(self._ledger.row(tx).id, engine, 1, listed=True, token=token)
+
+        found = self._store.write(claim)
+        if found is None:
+            return None
+        number = next(iter(found.tasks))
+        began = clock.now()
+        self._taken[number] = found, began
+        task = self._seen(number)
+        held = {"status": TaskStatus.RUNNING, "started_at": began}
+        return BatchTask(**{**task.__dict__, **held})
+
+    def _sign_on(self, tx: Transaction) -> int:
+        row = self._ledger.row(tx)
+        # No workers: it takes tasks, and is nobody to ask for a stop.
+        number = tx.sign_on(socket.gethostname(), os.getpid(), "threads", 0)
+        self._store.hold_life(number)
+        tx.update_engine(number, batch=row.id)
+        return number
+
+    def _settle(
+        self, task_id: str, status: TaskStatus, result: Any, error: str | None
+    ) -> BatchTask:
+        number = self._ledger.number_of(task_id)
+        if number not in self._taken:
+            raise BadCall(f"{task_id} was not taken here", hint="get_next_task takes tasks")
+        if status is TaskStatus.RUNNING:
+            return self._seen(number)
+        claim, began = self._taken.pop(number)
+        seconds = max(0.0, clock.now() - began)
+
+        def settle(tx: Transaction) -> None:
+            if tx.outcome(claim.batch, number) is not None:  # cancelled meanwhile
+                return
+            if not tx.holds(claim, [number]):
+                raise ClaimLost(f"{task_id} was given to another worker")
+            before = tx.attempts(claim.batch, number)
+            info = ErrorInfo("TaskError", error or "", "", "").encode()
+            if status in FINAL_STATES:
+                is_completed = status is TaskStatus.COMPLETED
+                row = OutcomeRow.sealed(
+                    claim.batch, number, status.code, len(before),
+                    encode_as("msgpack", result) if is_completed else None,
+                    None if is_completed else info, began, seconds, 0,
+                )  # fmt: skip
+                record_listed(tx, claim.batch, [row])
+                return
+            attempt = AttemptRow(claim.batch, number, len(before) + 1, 0, info, began, seconds)
+            tx.add_attempts([attempt])
+            tx.release(claim, finished=False)
+
+        self._store.write(settle)
+        return self._seen(number)
+
+    def _leave(self) -> None:
+        engine, self._engine = self._engine, None
+        taken, self._taken = self._taken, {}
+        if engine is None:
+            return
+
+        def leave(tx: Transaction) -> None:
+            for claim, _ in taken.values():
+                if tx.holds(claim):
+                    tx.release(claim, finished=False)
+            tx.sign_off(engine)
+
+        self._store.write(leave)
+        self._store.drop_life(engine)
+
+
+def cancel(ledger: Ledger, number: int) -> bool:
+    """Cancel a task: by way of the workers where some run, else on record."""
+
+    def work(tx: Transaction) -> int:
+        row = ledger.row(tx)
+        running = bool(ledger.engines(tx, row))
+        return cancel_task(tx, Recorded(row), number, running=running)
+
+    return bool(ledger.yard.store.write(work))

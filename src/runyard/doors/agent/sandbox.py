@@ -1,0 +1,213 @@
+"""Run a program that nobody vouches for: with limits, with an environment of its own, watched.
+
+Levels, and what each holds back (see docs/agent.md for what it does not):
+
+    process      CPU, memory, processes, file size, disk and output; its own user where this process
+                 is root; its own process namespace where the kernel allows
+    bubblewrap   besides: its own view of the file system, and no network
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import psutil
+
+from runyard.attempt.context import Context
+from runyard.doors.agent.arguments import BadCall
+from runyard.doors.agent.cgroups import cgroups
+from runyard.doors.agent.settings import Limits, Settings
+from runyard.spaces import usage
+
+TICK = 0.05
+DISK_TICKS = 10
+"""How many ticks between two looks at what the workspace holds."""
+
+_JAIL = Path(__file__).with_name("jail.py")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives",
+           "/etc/ld.so.cache", "/etc/ssl")  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """How a program ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    ended: str | None  # why it was ended, where it did not end by itself
+    isolation: dict[str, Any]  # the level, and what holds
+
+
+def level_of(settings: Settings) -> str:
+    """The isolation level that is in force; a level that can't be had is refused."""
+    chosen = settings.isolation or ("bubblewrap" if shutil.which("bwrap") else "process")
+    if chosen == "bubblewrap" and not shutil.which("bwrap"):
+        raise BadCall(
+            "isolation level bubblewrap: bwrap is not installed",
+            hint="install bubblewrap, or set isolation in agent.toml",
+        )
+    if chosen == "none":
+        raise BadCall(
+            "code is not run at isolation level none",
+            hint='set isolation = "process" or "bubblewrap" in the yard\'s agent.toml',
+        )
+    return chosen
+
+
+def run(
+    argv: Sequence[str],
+    ctx: Context,
+    settings: Settings,
+    *,
+    address_space: bool = True,
+    reach: Sequence[str] = (),
+) -> Ran:
+    """Run a program in the task's workspace until it ends or passes a limit."""
+    level, limits = level_of(settings), settings.limits
+    workspace = ctx.workspace
+    places = [str(workspace), *reach]
+    command = list(argv)
+    if level == "bubblewrap":
+        command = [*_bubblewrap(workspace, reach), *argv]
+    report, theirs = os.pipe()
+    with cgroups(limits) as groups, contextlib.ExitStack() as stack:
+        stack.callback(os.close, report)
+        order = {
+            "argv": command, "cwd": str(workspace), "env": _environment(settings, workspace),
+            "limits": _rlimits(limits, address_space=address_space), "reach": places,
+            "cgroups": groups, "report": theirs,
+        }  # fmt: skip
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_JAIL), json.dumps(order)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs],
+            start_new_session=True,
+        )
+        os.close(theirs)
+        stack.callback(_settle, process, workspace)
+        ctx.on_cancel(lambda: _end(process))
+        streams = [_Stream(process.stdout, limits.output), _Stream(process.stderr, limits.output)]
+        facts = json.loads(os.read(report, 4096) or b"{}")
+        ended = _watch(process, streams, workspace, limits)
+        texts = [stream.text() for stream in streams]
+    isolation = {"level": level, **facts}
+    seconds = time.monotonic() - began
+    return Ran(process.returncode, texts[0], texts[1], seconds, ended, isolation)
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    streams: Sequence[_Stream],
+    workspace: Path,
+    limits: Limits,
+) -> str | None:
+    """Wait; where a limit is passed that the kernel does not know, end it and say which."""
+    ticks = 0
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TICK)
+            return None
+        ticks += 1
+        reason = None
+        if any(stream.is_over for stream in streams):
+            reason = f"printed more than {limits.output:,} bytes"
+        elif ticks % DISK_TICKS == 0 and usage(workspace) > limits.disk:
+            reason = f"filled its workspace with more than {limits.disk:,} bytes"
+        if reason is not None:
+            _end(process)
+            process.wait()
+            return reason
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it with all that it started. Called from a signal handler too, so it must not wait."""
+    if process.returncode is not None:
+        return
+    try:
+        found = psutil.Process(process.pid).children(recursive=True)
+    except psutil.Error:
+        found = []
+    process.kill()
+    for each in found:
+        with contextlib.suppress(psutil.Error):
+            each.kill()
+
+
+def _settle(process: subprocess.Popen[bytes], workspace: Path) -> None:
+    """Leave nothing running, and the workspace to whoever ran this."""
+    _end(process)
+    process.wait()
+    if os.geteuid() == 0:
+        for folder, names, files in os.walk(workspace):
+            for name in (".", *names, *files):
+                with contextlib.suppress(OSError):
+                    os.chown(Path(folder, name), 0, 0, follow_symlinks=False)
+
+
+class _Stream:
+    """What a program prints, as far as anybody wants to keep it."""
+
+    def __init__(self, pipe: IO[bytes] | None, most: int) -> None:
+        assert pipe is not None
+        self._pipe = pipe
+        self._most = most
+        self._kept = bytearray()
+        self.is_over = False
+        self._thread = threading.Thread(target=self._read, daemon=True, name="runyard-output")
+        self._thread.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError), self._pipe:
+            while data := os.read(self._pipe.fileno(), 1 << 16):
+                room = self._most - len(self._kept)
+                self._kept += data[:room]
+                self.is_over |= len(data) > room
+
+    def text(self) -> str:
+        self._thread.join()
+        return self._kept.decode(errors="replace")
+
+
+def _rlimits(limits: Limits, *, address_space: bool) -> dict[str, int]:
+    memory = "AS" if address_space else "DATA"
+    cpu = max(1, round(limits.cpu))
+    return {
+        "CPU": cpu, memory: limits.memory, "NPROC": limits.processes, "FSIZE": limits.file_size,
+        "CORE": 0, "NOFILE": 256,
+    }  # fmt: skip
+
+
+def _environment(settings: Settings, workspace: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in settings.environment if name in os.environ}
+    own = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(workspace), "TMPDIR": str(workspace),
+        "LANG": "C.UTF-8",
+    }  # fmt: skip
+    return {**own, **kept}
+
+
+def _bubblewrap(workspace: Path, reach: Sequence[str]) -> list[str]:
+    """The words before a program that give it a view of its own and no network."""
+    words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+    for place in dict.fromkeys([*_SYSTEM, *reach]):
+        path = Path(place)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), place]
+        elif path.exists():
+            words += ["--ro-bind", place, place]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/tmp"]  # noqa: S108
+    return [*words, "--bind", str(workspace), str(workspace), "--chdir", str(workspace), "--"]

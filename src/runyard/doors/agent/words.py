@@ -1,0 +1,156 @@
+"""Answers as text: what an agent has to know, in less than 3,000 characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runyard.doors.agent.model import BatchTask
+
+MOST = 2900
+"""Characters of an answer."""
+
+_RESULT = 400
+"""Characters of one result or error."""
+
+
+def clipped(text: str, most: int = MOST) -> str:
+    """Text that is not too long."""
+    return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
+
+
+def added(data: Mapping[str, Any]) -> str:
+    """What `add` says."""
+    text = f"added {data['task_id']} ({data['name']}, {data['function']}, {data['priority']})"
+    if data["position"] is not None:
+        text += f", position {data['position']} in the queue"
+    return text if data["running"] else text + "; nothing runs yet: call start"
+
+
+def added_many(data: Mapping[str, Any]) -> str:
+    """What `add_batch` says."""
+    ids = data["task_ids"]
+    span = "" if not ids else f": {ids[0]}" if len(ids) == 1 else f": {ids[0]} to {ids[-1]}"
+    lines = [f"{data['added']:,} tasks added{span}; {data['refused']:,} refused"]
+    lines += [f"  task {r['place']} ({r['name']}): {r['reason']}" for r in data["reasons"][:10]]
+    if data["refused"] > 10:
+        lines.append(f"  and {data['refused'] - 10:,} more")
+    return "\n".join(lines)
+
+
+def started(data: Mapping[str, Any]) -> str:
+    """What `start` says."""
+    limit = f", for at most {data['timeout']:g} s" if data["timeout"] else ""
+    return (
+        f"started: {data['queued']:,} tasks in the background, {data['max_concurrent']} at a time "
+        f"on {data['backend']}{limit} (worker {data['pid']}); ask for status or results"
+    )
+
+
+def stopped(data: Mapping[str, Any]) -> str:
+    """What `stop` says."""
+    if not data["stopping"]:
+        head = "nothing was running"
+    elif data["graceful"]:
+        head = f"stopping after the {data['running']} that run now"
+    else:
+        head = "stopped; what was running is queued again"
+    counts = (
+        f"{data['completed']:,} completed, {data['failed']:,} failed, {data['queued']:,} queued"
+    )
+    return f"{head}: {counts}"
+
+
+def status(data: Mapping[str, Any]) -> str:
+    """What `status` says of the queue."""
+    lines = [
+        f"{data['state']}, {data['progress_percentage']:.1f}% of {data['total_tasks']:,} tasks "
+        f"done: {data['completed']:,} completed, {data['failed']:,} failed, "
+        f"{data['cancelled']:,} cancelled, {data['running']:,} running, {data['queued']:,} queued",
+        f"{data['average_task_time']:.3g} s a task, {data['rate']:.3g} tasks/s, "
+        f"{data['total_execution_time']:.1f} s in all, waits {data['wait_time']['mean']:.3g} s "
+        f"on average",
+    ]
+    if data["success_rate"] is not None:
+        lines[1] += f", {100 * data['success_rate']:.1f}% succeed"
+    if data["estimated_time_remaining"] is not None:
+        lines.append(f"about {data['estimated_time_remaining']:.1f} s to go")
+    used = data.get("resources")
+    if used:
+        lines.append(
+            f"{data['active_workers']} of {data['max_concurrent']} workers busy; "
+            f"{used['memory_mb']} MB, {used['cpu_percent']}% CPU in {used['processes']} processes"
+        )
+    for title, name in (("running", "running_tasks"), ("failed", "failures")):
+        lines += [f"  {title}: {_line(each)}" for each in data.get(name, ())]
+    return "\n".join(lines)
+
+
+def brief(found: BatchTask) -> dict[str, Any]:
+    """A task in a few words."""
+    error = None if found.error is None else clipped(found.error, 200)
+    return {
+        "task_id": found.task_id, "name": clipped(found.name, 80), "function": found.function,
+        "status": str(found.status), "priority": found.priority.name.lower(), "error": error,
+    }  # fmt: skip
+
+
+def task(data: Mapping[str, Any]) -> str:
+    """What `status` says of one task."""
+    lines = [_line(data)]
+    if data.get("position"):
+        lines.append(f"position {data['position']} in the queue")
+    if data.get("waits_for"):
+        lines.append(f"waits for {data['waits_for']} other tasks")
+    if data["retry_count"]:
+        lines.append(f"tried {data['retry_count']} times before, at most {data['max_retries']}")
+    if data["execution_time"] is not None:
+        lines.append(f"took {data['execution_time']:.3g} s, waited {data['wait_time']:.3g} s")
+    if data["result"] is not None:
+        lines.append(f"result: {clipped(json.dumps(data['result']), 2000)}")
+    return "\n".join(lines)
+
+
+def results(page: Sequence[Mapping[str, Any]], kind: str) -> tuple[int, str]:
+    """As many results as one answer holds, and how many these are."""
+    lines: list[str] = []
+    room = MOST - 200
+    for each in page:
+        line = _compact(each) if kind == "json" else _result(each)
+        room -= len(line) + 2
+        if room < 0 and lines:
+            break
+        lines.append(line)
+    body = f"[{','.join(lines)}]" if kind == "json" else "\n".join(lines)
+    return len(lines), body if page else "no results"
+
+
+def paged(text: str, following: int | None, count: int | None) -> str:
+    """Results with a word on where the rest is."""
+    if following is None:
+        return text
+    of = "" if count is None else f" of {count:,}"
+    return f"{text}\nmore{of}: call results with offset={following}"
+
+
+def _result(data: Mapping[str, Any]) -> str:
+    line = _line(data)
+    if data["result"] is not None:
+        line += f" → {clipped(json.dumps(data['result']), _RESULT)}"
+    return line
+
+
+def _compact(data: Mapping[str, Any]) -> str:
+    names = ("task_id", "name", "status", "execution_time", "result", "error")
+    found = {name: data[name] for name in names}
+    text = json.dumps(found)
+    if len(text) > 2 * _RESULT:
+        short = {n: clipped(json.dumps(found[n]), _RESULT) for n in ("result", "error") if found[n]}
+        text = json.dumps({**found, **short, "clipped": True})
+    return text
+
+
+def _line(data: Mapping[str, Any]) -> str:
+    error = f": {clipped(data['error'], _RESULT)}" if data.get("error") else ""
+    return f"{data['task_id']} {data['name']} ({data['function']}) {data['status']}{error}"

@@ -1,0 +1,148 @@
+"""The MCP server, spoken to with the official client; a fresh server process for every call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_queue import opened
+
+pytest.importorskip("mcp")
+
+from mcp import Client, StdioServerParameters
+
+ACTIONS = {"add", "add_batch", "start", "stop", "status", "results", "export", "clear", "cancel"}
+
+
+class Agent:
+    """Speaks to a server that lives for one call."""
+
+    def __init__(self, yard: Path) -> None:
+        words = ["-m", "runyard", "mcp", "--yard", str(yard)]
+        self.server = StdioServerParameters(command=sys.executable, args=words, cwd=yard.parent)
+        self.progress: list[tuple[float, float | None]] = []
+
+    async def hear(self, done: float, total: float | None, message: str | None) -> None:
+        assert message
+        self.progress.append((done, total))
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        async with Client(self.server) as client:
+            return await self.say(client, tool, **arguments)
+
+    async def say(self, client: Client, tool: str, **arguments: Any) -> Any:
+        result = await client.call_tool(tool, arguments, progress_callback=self.hear)
+        text = result.content[0].text
+        assert len(text) < 3000
+        assert not result.is_error, text
+        assert len(json.dumps(result.structured_content)) < 3000
+        return result.structured_content
+
+    async def refused(self, client: Client, tool: str, **arguments: Any) -> str:
+        result = await client.call_tool(tool, arguments)
+        assert result.is_error
+        assert len(result.content[0].text) < 3000
+        return str(result.content[0].text)
+
+
+def test_a_queue_outlives_the_server_of_each_call(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "yard")
+    tasks = [{"name": f"t{n}", "function": "simulate", "params": {"duration": 0.2}}
+             for n in range(20)]  # fmt: skip
+
+    async def talk() -> None:
+        assert (await agent.call("add_batch", tasks=json.dumps(tasks)))["added"] == 20
+        started = await agent.call("start", max_concurrent="2")
+        watched.pids.append(started["pid"])
+        waited = await agent.call("wait", seconds="30")
+        assert (waited["completed"], waited["queued"]) == (20, 0)
+        assert agent.progress[-1] == (20, 20)
+        assert [done for done, _ in agent.progress] == sorted(done for done, _ in agent.progress)
+
+    with opened(tmp_path / "yard") as watched:
+        asyncio.run(talk())
+
+
+def test_the_tools_explain_themselves_and_refuse_in_words(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "yard")
+
+    async def talk() -> None:
+        async with Client(agent.server) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert tools.keys() == ACTIONS | {"wait"}
+            for tool in tools.values():
+                assert tool.description
+                assert tool.output_schema
+                for field in tool.input_schema["properties"].values():
+                    assert field["description"]
+                    assert field.keys() & {"type", "anyOf"}
+            assert tools["add"].input_schema["required"] == ["name", "function"]
+            assert "call it as add(" in await agent.refused(client, "add", name="x")
+            assert "code_execution" in await agent.refused(client, "add", name="x", function="y")
+            assert "call it as" in await agent.refused(client, "add", name=[1], function="y")
+            assert "max_concurrent" in await agent.refused(client, "start", max_concurrent="all")
+            assert "priority" in await agent.refused(client, "add", name="x", function="simulate",
+                                                     priority="asap")  # fmt: skip
+            assert await agent.refused(client, "wait", seconds="for ever")
+            status = await agent.say(client, "status")
+            assert status["total_tasks"] == 0
+            added = await agent.say(client, "add", name="first", function="simulate",
+                                    priority="HIGH", params='{"duration": "0"}')  # fmt: skip
+            assert (added["task_id"], added["position"]) == ("queue/0", 1)
+            many = [{"name": f"{n} " + "x" * 150, "function": "simulate"} for n in range(300)]
+            assert (await agent.say(client, "add_batch", tasks=many))["added"] == 300
+            page = await agent.say(client, "results", filter_status="queued", limit=100)
+            assert page["shortened"]
+            assert 0 < page["next_offset"] < 100
+            for number in range(3):
+                await agent.say(client, "cancel", task_id=number)
+            assert (await agent.say(client, "status", detailed="yes"))["cancelled"] == 3
+            assert (await agent.say(client, "status", task_id="queue/0"))["status"] == "cancelled"
+            assert (await agent.say(client, "results"))["total"] == 3
+            assert (await agent.say(client, "export", format="CSV"))["count"] == 3
+            assert (await agent.say(client, "clear"))["cleared"] == 3
+            assert not (await agent.say(client, "stop", graceful="true"))["stopping"]
+            assert (await agent.say(client, "wait", seconds=1))["state"] == "stopped"
+
+    asyncio.run(talk())
+
+
+OLD_CLIENT = """
+import asyncio, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    words = ["-m", "runyard", "mcp", "--yard", sys.argv[2]]
+    server = StdioServerParameters(command=sys.argv[1], args=words)
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        result = await session.call_tool("add", {"name": "x", "function": "simulate"})
+        print(result.isError, result.structuredContent["task_id"])
+        result = await session.call_tool("add", {"name": "x"})
+        print(result.isError)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_client_of_the_first_generation_is_understood(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "old"], check=True)
+    python = tmp_path / "old" / "bin" / "python"
+    installed = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "mcp<2"], capture_output=True, text=True, check=False
+    )
+    if installed.returncode:
+        pytest.skip(f"no client of the first generation can be had: {installed.stderr[-200:]}")
+    (tmp_path / "client.py").write_text(OLD_CLIENT)
+    said = subprocess.run(
+        [python, tmp_path / "client.py", sys.executable, tmp_path / "yard"],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert said.stdout.split() == ["False", "queue/0", "True"]
