@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from io import BufferedWriter
@@ -21,6 +22,7 @@ from runyard.doors.malice import stencils
 from runyard.doors.malice.formats import Format
 from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
+from runyard.doors.malice.lines import Details
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import Event, StatusChanged, User, VoteCounted, VoteIgnored
 from runyard.doors.malice.stencils import encoded
@@ -78,10 +80,10 @@ class AuditLogger:
         author: User,
         text: str,
         time: float,
-        decisions: list[Decision],
-        events: list[Event],
+        decisions: Sequence[Decision],
+        events: Sequence[Event],
     ) -> None:
-        """What was said in a ticket, and what came of it."""
+        """What was said in a ticket, by an author as it was before, and what came of it."""
         form, stamp = self._form, _stamp(time)
         main, debug = self._held
         varies = stencils.varying(stamp, form.run_id, form.number(ticket))
@@ -106,17 +108,16 @@ class AuditLogger:
             main.append(encoded(stamp, form.event(event)) if known is None else known % varies)
             if _has_metric(event):
                 debug.append(encoded(stamp, [form.metric(event)]))
-        if len(main) > FLUSHED_AT:
+        if len(main) >= FLUSHED_AT:
             self._flush()
 
     def rose(self, event: StatusChanged, so_far: int, time: float) -> None:
         """Somebody was promoted."""
-        self._held[1].append(encoded(_stamp(time), [self._form.rise(event, so_far)]))
+        self._note(time, self._form.rise(event, so_far))
 
     def adjusted(self, adjusted: Adjusted, author: str, rules: ImmuneRules, time: float) -> None:
         """The immune system did something."""
-        line = self._form.immune(adjusted, author, rules)
-        self._held[1].append(encoded(_stamp(time), [line]))
+        self._note(time, self._form.immune(adjusted, author, rules))
 
     def finish(self) -> tuple[Path, Path]:
         """The logs are whole: put them in place under their names."""
@@ -128,6 +129,9 @@ class AuditLogger:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 partial.replace(path)
         return self._placed
+
+    def _note(self, time: float, details: Details) -> None:
+        self._held[1].append(encoded(_stamp(time), [details]))
 
     def _flush(self) -> None:
         # A run that was begun before, by a process of the same number, leaves nothing behind here.
