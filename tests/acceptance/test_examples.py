@@ -37,7 +37,7 @@ def batch_file(name: str, says: str) -> tuple[str, Example]:
 
 EXPECTED = dict(
     [
-        script("agent_queue.py", r"squares below 1000: 332833500"),
+        script("queue_from_python.py", r"squares below 1000: 332833500"),
         script("async_fetch.py", r"answers: 2,000 of 2,000 completed"),
         script("demo.py", r"all the same", "20000"),
         script("executor_survives.py", r"second run: 19 results, .* 19 calls ran"),
