@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec.codec import CODECS, encode
+from runyard.spec.codec import CODECS, encode, joined
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name, slug
 from runyard.spec.plan import Axis, Plan, distinct
@@ -211,17 +212,22 @@ def tasks(
 
 def encode_listed(task: ListedTask) -> bytes:
     """A listed task as stored."""
-    return encode(
-        [
-            [task.target.kind, task.target.ref],
-            task.params,
-            task.name,
-            list(task.after),
-            task.priority,
-            task.timeout,
-            task.retries,
-        ]
-    )
+    settings = _encoded_settings(task.after, task.priority, task.timeout, task.retries)
+    target = _encoded_target(task.target)
+    return joined(target, encode(task.params), encode(task.name), *settings)
+
+
+# The same few come again and again, where tasks are added by the thousand.
+@lru_cache(maxsize=256)
+def _encoded_target(target: Target) -> bytes:
+    return encode([target.kind, target.ref])
+
+
+@lru_cache(maxsize=256, typed=True)
+def _encoded_settings(
+    after: tuple[int, ...], priority: int, timeout: float | None, retries: int | None
+) -> tuple[bytes, ...]:
+    return tuple(encode(each) for each in (list(after), priority, timeout, retries))
 
 
 def decode_listed(data: bytes) -> ListedTask:

@@ -65,6 +65,12 @@ def encode(value: Any) -> bytes:
         raise NotEncodable(f"the text at {where!r} is not valid Unicode") from None
 
 
+def joined(*items: bytes) -> bytes:
+    """The canonical bytes of a list whose few items are encoded already."""
+    assert len(items) < 16  # what one byte can announce
+    return bytes((0x90 | len(items),)) + b"".join(items)
+
+
 def decode(data: bytes) -> Any:
     """The value behind canonical bytes; raises ValueError where they are not that."""
     try:

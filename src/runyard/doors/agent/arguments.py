@@ -14,7 +14,7 @@ from runyard.spec import units
 from runyard.spec.status import Priority
 
 _NOTHING = frozenset({"", "null", "none", "undefined"})
-_LONGEST = 20  # a text of this length says something
+_BEGINNINGS = frozenset({"", " ", "\t", "\n", *"nNuU"})
 _YES, _NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 _PRIORITIES = {each.name.lower(): each for each in Priority}
 MOST_NAME = 200
@@ -67,7 +67,7 @@ Task ids look like queue/0. Long answers are paged: results takes offset and lim
 def is_nothing(value: Any) -> bool:
     """Whether a model means that it gives no value."""
     if isinstance(value, str):
-        return len(value) < _LONGEST and value.strip().lower() in _NOTHING
+        return value[:1] in _BEGINNINGS and value.strip().lower() in _NOTHING
     return value is None
 
 

@@ -5,8 +5,10 @@ Everything here reads or writes the store and may wait for it: call it from a th
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,8 +95,9 @@ class Ledger:
 
     def add(self, wanted: Iterable[Wanted | Refused]) -> Added:
         """Append tasks in one go; those that can't be are left out, with the reason for each."""
-        settled = [self._settled(at, each) for at, each in enumerate(wanted)]
-        return self.yard.store.write(lambda tx: self._add(tx, settled))
+        with _unswept():
+            settled = [self._settled(at, each) for at, each in enumerate(wanted)]
+            return self.yard.store.write(lambda tx: self._add(tx, settled))
 
     def _settled(self, at: int, each: Wanted | Refused) -> Settled | Refused:
         if isinstance(each, Refused):
@@ -124,7 +127,7 @@ class Ledger:
                 names[each.name] = None
                 refused.append(each)
                 continue
-            content, after = each.content, []
+            content, after = each.content, list[int]()
             try:
                 if each.depends_on:
                     after = sorted({self._before(tx, row, names, b) for b in each.depends_on})
@@ -303,6 +306,18 @@ class Ledger:
             started_at=None if note is None else clock.now() - note.seconds,
             retry_count=attempts,
         )
+
+
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """Without garbage collection: thousands of tasks make no cycles, and sweeping takes long."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Tasks:

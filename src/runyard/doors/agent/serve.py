@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import sys
@@ -52,6 +53,7 @@ def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> No
     from runyard.schedule.loop import End
     from runyard.yard import Yard
 
+    gc.set_threshold(100_000, 50, 50)  # claims are thousands of small objects without cycles
     with Yard() as yard:
         redact = Redactor().redact_text
         yard.bus.subscribe(BatchStarted, lambda _: tell(pid=os.getpid()))
