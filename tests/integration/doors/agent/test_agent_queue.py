@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_queue import Queue, opened
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import runyard
-from agent_queue import Queue, opened
 from runyard.doors.agent import BatchQueue, Priority, TaskStatus
 from runyard.doors.agent.arguments import TASK_FIELDS, USAGE
 from runyard.doors.agent.exports import COLUMNS
