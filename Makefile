@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo lint test test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
+.PHONY: help setup programs demo lint test test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv with the package and all developers' tools
 
@@ -28,13 +28,15 @@ $(STAMP): pyproject.toml
 		--editable . --group test --group lint --group bench
 	@touch $@
 
-browser: ## Chromium for the tests that look at reports, where it can be had (Debian, as root)
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Chromium ..." && \
+PROGRAMS := chromium bubblewrap
+
+programs: ## Chromium and bubblewrap for the tests, where they can be had (Debian, as root)
+	@{ command -v chromium && command -v bwrap; } >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(PROGRAMS) ..." && \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
-		echo "no Chromium: the tests that open reports in it are skipped (in CI they fail);" \
-		"on Debian: apt-get install chromium" >&2
+		apt-get install -qq -y --no-install-recommends $(PROGRAMS) >/dev/null; } || \
+		echo "no $(PROGRAMS): the tests that need them are skipped (in CI they fail);" \
+		"on Debian: apt-get install $(PROGRAMS)" >&2
 
 demo: setup ## fifty thousand sessions of a card game: play, interrupt, go on, report
 	@$(BIN)/python examples/demo.py
@@ -45,10 +47,10 @@ lint: setup ## style, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup browser lint ## lint, then every test that takes seconds
+test: setup programs lint ## lint, then every test that takes seconds
 	$(BIN)/pytest
 
-test-all: setup browser lint ## lint, then every test, slow ones too
+test-all: setup programs lint ## lint, then every test, slow ones too
 	$(BIN)/pytest -m ""
 
 chaos: setup ## kill, hang, fill and damage things, in full

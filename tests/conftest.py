@@ -69,7 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
         values = callspec.params.values() if callspec else ()
-        if any(getattr(value, "backend", value) == "ray" for value in values):
+        backends = [getattr(value, "backend", value) for value in values]
+        if any(isinstance(name, str) and name == "ray" for name in backends):
             item.fixturenames.append("ray_head")  # type: ignore[attr-defined]
             if any(getattr(value, "workers", 2) != 2 for value in values):
                 item.add_marker(pytest.mark.slow)

@@ -26,8 +26,8 @@ def browser() -> Iterator[Browser]:
     """Chromium as installed; where there is none, nothing to look with (never so in CI)."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        assert not os.environ.get("CI"), "CI needs Chromium: make browser"
-        pytest.skip("Chromium is not installed: make browser")
+        assert not os.environ.get("CI"), "CI needs Chromium: make programs"
+        pytest.skip("Chromium is not installed: make programs")
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield running

@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import psutil
+
 from runyard.doors.agent.settings import Limits
 
 ROOT = Path("/sys/fs/cgroup")
+OLD_SECONDS = 30.0
+"""A group this old and without a maker was left behind."""
+
 _numbers = count()
 
 
@@ -38,6 +43,16 @@ def _remove(folder: Path) -> None:
         time.sleep(0.025)
 
 
+def sweep(parent: Path) -> None:
+    """Remove groups whose maker was killed before it could; those in use stay by themselves."""
+    for folder in parent.glob("runyard-*-*"):
+        maker = folder.name.split("-")[1]
+        with contextlib.suppress(OSError, ValueError):
+            is_old = time.time() - folder.stat().st_mtime > OLD_SECONDS
+            if is_old and not psutil.pid_exists(int(maker)):
+                folder.rmdir()
+
+
 def _make(limits: Limits) -> Iterator[Path]:
     name = f"runyard-{os.getpid()}-{next(_numbers)}"
     # The jail and its first process are in the group too.
@@ -53,7 +68,9 @@ def _make(limits: Limits) -> Iterator[Path]:
     for controller, wanted in files.items():
         if controller not in own:
             continue
-        folder = ROOT / controller / own[controller].lstrip("/") / name
+        parent = ROOT / controller / own[controller].lstrip("/")
+        sweep(parent)
+        folder = parent / name
         try:
             folder.mkdir()
         except OSError:
