@@ -203,11 +203,12 @@ def _environment(settings: Settings, workspace: Path) -> dict[str, str]:
 def _bubblewrap(workspace: Path, reach: Sequence[str]) -> list[str]:
     """The words before a program that give it a view of its own and no network."""
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+    # Before what is bound into it: the interpreter itself may live below /tmp.
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/tmp"]  # noqa: S108
     for place in dict.fromkeys([*_SYSTEM, *reach]):
         path = Path(place)
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), place]
         elif path.exists():
             words += ["--ro-bind", place, place]
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/tmp"]  # noqa: S108
     return [*words, "--bind", str(workspace), str(workspace), "--chdir", str(workspace), "--"]
