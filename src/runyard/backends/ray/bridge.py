@@ -45,7 +45,7 @@ from runyard.backends.ray.frames import (
     Parting,
     Trouble,
 )
-from runyard.backends.ray.nodes import address_of, answers, explain, look
+from runyard.backends.ray.nodes import answers, explain, look
 from runyard.backends.ray.seats import Seat, seat_key, shared, start_seat
 from runyard.backends.ray.travel import pack_project
 from runyard.errors import RunyardError
@@ -97,7 +97,7 @@ class Bridge:
         self._view = look()
         by_core = sum(int(offer.get("CPU", 0)) for offer in self._view.free.values())
         self._tell(Frame(HELLO, number=by_core))
-        for target in (self._read, self._watch):
+        for target in (self._read, self._watch, self._look):
             threading.Thread(target=target, daemon=True).start()
         while self._going:
             with contextlib.suppress(queue.Empty):
@@ -130,9 +130,13 @@ class Bridge:
                 )
                 self._events.put(partial(self._give_up, trouble))
                 return
-            if not missed:
-                with contextlib.suppress(Exception):
-                    self._events.put(partial(self._see, look()))
+
+    def _look(self) -> None:
+        """Apart from `_watch`: without a head, Ray lets whoever asks it wait for a minute."""
+        while True:
+            time.sleep(LOOK_SECONDS)
+            with contextlib.suppress(Exception):
+                self._events.put(partial(self._see, look()))
 
     def _ask(self, answer: Any, then: Callable[[Any, BaseException | None], None]) -> None:
         """Let the main thread know what a call brings."""
@@ -326,7 +330,7 @@ class Bridge:
             if fatal or self._stillborn > STILLBORN_LIMIT:
                 self._fail(Trouble(f"a worker on Ray can't start: {text}"))
                 return
-        alone = seat.node in self._view.total and answers(address_of(seat.node))
+        alone = answers(self._view.places.get(seat.node, ""))
         if not alone:
             self._gone_nodes.add(seat.node)
             self._job = self._code = None  # whose copies there Ray would ask for first

@@ -45,6 +45,7 @@ class View(msgspec.Struct, frozen=True):
 
     total: dict[str, dict[str, float]] = {}
     free: dict[str, dict[str, float]] = {}
+    places: dict[str, str] = {}  # where each listens
 
     def without(self, nodes: Iterable[str]) -> View:
         """The same without some nodes."""
@@ -52,6 +53,7 @@ class View(msgspec.Struct, frozen=True):
         return View(
             {node: has for node, has in self.total.items() if node not in gone},
             {node: has for node, has in self.free.items() if node not in gone},
+            {node: place for node, place in self.places.items() if node not in gone},
         )
 
 

@@ -14,8 +14,13 @@ def look() -> View:
     from ray._private import state
 
     available: Callable[[], dict[str, dict[str, float]]] = state.available_resources_per_node
-    total = {node["NodeID"]: node["Resources"] for node in _nodes()}
-    return View(total, {node: has for node, has in available().items() if node in total})
+    nodes = _nodes()
+    total = {node["NodeID"]: node["Resources"] for node in nodes}
+    return View(
+        total,
+        {node: has for node, has in available().items() if node in total},
+        {n["NodeID"]: f"{n['NodeManagerAddress']}:{n['NodeManagerPort']}" for n in nodes},
+    )
 
 
 def _nodes() -> list[dict[str, Any]]:
@@ -35,14 +40,6 @@ def explain(error: BaseException) -> tuple[str, bool]:
         return "its runtime_env can't be set up: " + " ".join(lines[:3]), True
     failed = isinstance(error, ActorDiedError) and "creation task" in str(error)
     return (lines[-1] if failed and lines else " ".join(lines[:2])), failed
-
-
-def address_of(node: str) -> str:
-    """Where a node listens; nothing where Ray takes it for dead."""
-    for each in _nodes():
-        if each["NodeID"] == node:
-            return f"{each['NodeManagerAddress']}:{each['NodeManagerPort']}"
-    return ""
 
 
 def answers(address: str) -> bool:
