@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from runyard.errors import NotFound, StoreAway, UsageError
+from runyard import clock
+from runyard.errors import NotFound, StoreAway, StoreConflict, UsageError
 from runyard.events import BatchFinished, BatchStopped, Event
 from runyard.reports.progress import Progress
 from runyard.schedule.loop import End
@@ -68,23 +69,36 @@ class Worker:
         number = store.write(self._sign_on)
         unlisten = store.listen(self._news.set)
         turns: list[Turn] = []
+        reached = clock.monotonic()
         try:
-            while not self._is_told_to_stop(number):
-                row = self._next()
-                if row is not None:
-                    turns.append(self._serve(row))
-                    if turns[-1].end == End.STOPPED.value:
-                        break
-                elif not self._forever and not self._left_to_others():
-                    break
-                else:
-                    self._news.wait(store.look_seconds)
-                    self._news.clear()
+            going = True
+            while going:
+                try:
+                    going = self._go_on(number, turns)
+                    reached = clock.monotonic()
+                except (StoreAway, StoreConflict) as error:  # between two turns
+                    if not self._forever and clock.monotonic() - reached > StoreAway.patience:
+                        raise
+                    self._say(error.message)
         finally:
             unlisten()
             store.write(lambda tx: tx.sign_off(number))
             store.drop_life(number)
         return turns
+
+    def _go_on(self, number: int, turns: list[Turn]) -> bool:
+        """Take the next turn, or wait for one; whether there may be more."""
+        if self._is_told_to_stop(number):
+            return False
+        row = self._next()
+        if row is not None:
+            turns.append(self._serve(row))
+            return turns[-1].end != End.STOPPED.value
+        if not self._forever and not self._left_to_others():
+            return False
+        self._news.wait(self._yard.store.look_seconds)
+        self._news.clear()
+        return True
 
     def _sign_on(self, tx: Transaction) -> int:
         number = tx.sign_on(socket.gethostname(), os.getpid(), self._backend, 0)

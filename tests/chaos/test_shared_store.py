@@ -116,7 +116,7 @@ def test_a_server_that_restarts_again_and_again_loses_nothing(
         with crowd(tmp_path, server.url) as workers:
             workers.submit(tasks)
             three = [workers.worker(pace=0.01) for _ in range(3)]
-            assert eventually(lambda: workers.started() > 10, seconds=30)
+            assert eventually(lambda: all(map(workers.is_at_work, range(3))), seconds=30)
             until, restarts = time.monotonic() + seconds, 0
             while time.monotonic() < until and workers.started() < tasks:
                 server.stop()

