@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -53,15 +54,32 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def ray_head() -> Iterator[str]:
-    """One Ray for all tests of the session that run on it; its address, in `RAY_ADDRESS` too."""
+def ray_heads() -> Iterator[list[Any]]:
+    """The Ray that tests of the session share, the last one; gone with the session."""
+    heads: list[Any] = []
+    yield heads
+    _drop_heads(heads)
+
+
+@pytest.fixture
+def ray_head(ray_heads: list[Any]) -> str:
+    """A Ray for all tests that run on it, another one if it died; its address, in `RAY_ADDRESS`."""
     from ray_kit import Head
 
-    with Head(cpus=6) as head:
-        os.environ["RAY_ADDRESS"] = head.address
-        yield head.address
-        close_links()
-        del os.environ["RAY_ADDRESS"]
+    from runyard.backends.ray.nodes import answers
+
+    if not ray_heads or not answers(ray_heads[-1].address):
+        _drop_heads(ray_heads)
+        ray_heads.append(Head(cpus=6).__enter__())
+        os.environ["RAY_ADDRESS"] = ray_heads[-1].address
+    return str(ray_heads[-1].address)
+
+
+def _drop_heads(heads: list[Any]) -> None:
+    close_links()
+    os.environ.pop("RAY_ADDRESS", None)
+    while heads:
+        heads.pop().__exit__(None, None, None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
