@@ -38,7 +38,8 @@ from runyard.store.news import Listener, channel_of
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import migrate
-from runyard.store.sql import SqlTransaction, Values
+from runyard.store.sql import SqlTransaction
+from runyard.store.writing import Values
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer."""

@@ -1,88 +1,38 @@
-"""Writes, in SQLAlchemy Core. What differs between databases lives in their files."""
+"""A unit of work, in SQLAlchemy Core. What differs between databases lives in their files."""
 
 from __future__ import annotations
 
-import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, insert, select
+from sqlalchemy import delete, func, select
 
-from runyard import clock, faults
+from runyard import clock
 from runyard.errors import NotFound
-from runyard.spec.outcome import OutcomeRow, Rows, damaged
+from runyard.spec.outcome import OutcomeRow, Rows
 from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 from runyard.store import schema
-from runyard.store.reading import SqlSnapshot
+from runyard.store.claiming import SqlClaims
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
-    Claim,
-    ClaimRow,
     EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
-    first_free,
     gaps,
     runs,
     unclaimed,
 )
-from runyard.store.statements import (
-    checked,
-    keyed,
-    run,
-    seal,
-    statements,
-)
+from runyard.store.writing import batched
 
-R = TypeVar("R", bound=msgspec.Struct)
-Values = tuple[Any, ...]
 WISHES = {"control", "total", "finished"}
 """What of a batch engines want to hear of when it changes."""
 
-MANY = 2000
-"""Numbers in one statement."""
 
-
-class SqlTransaction(SqlSnapshot, ABC):
-    """Reads and writes over one connection, inside one database transaction.
-
-    Where transactions of several engines overlap, a claim's rows and then the batch's are locked:
-    whoever reads one of them here reads what will still be so when this transaction commits.
-    """
-
-    def __init__(self, connection: Connection, alive: Callable[[int], bool]) -> None:
-        super().__init__(connection)
-        self._alive = alive
-
-    @abstractmethod
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        """Insert rows of one status where there is none yet; how many went in."""
-
-    @abstractmethod
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
-        """Insert whole rows; with `absent` those alone whose key is not there."""
-
-    @abstractmethod
-    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
-        """Write whole rows that are there already, by their keys."""
-
-    @abstractmethod
-    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
-        """Delete rows by their keys."""
-
-    @abstractmethod
-    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
-        """Whether the column is one of these."""
-
-    def _notify(self, batch: int) -> None:
-        """Tell whoever waits for news of this batch, once this is committed."""
-
-    def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._get_locked(BatchRow, schema.batches, batch)
+class SqlTransaction(SqlClaims):
+    """Reads and writes over one connection, inside one database transaction."""
 
     def create_batch(self, **columns: Any) -> BatchRow:
         fresh = {
@@ -164,58 +114,6 @@ class SqlTransaction(SqlSnapshot, ABC):
         self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
         return row.done
 
-    def claim(
-        self,
-        batch: int,
-        engine: int,
-        want: int,
-        *,
-        listed: bool,
-        token: str | None = None,
-        again: bool = False,
-    ) -> Claim | None:
-        faults.point("claim")
-        token = token or secrets.token_hex(8)
-        if again:
-            found = self._claimed(batch, engine, token, listed=listed)
-            if found is not None:
-                return found
-        take = self._claim_listed if listed else self._claim_range
-        return take(batch, engine, max(1, want), token)
-
-    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
-        self._give(self._queued(batch, tasks), engine, token)
-
-    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
-        if tasks and claim.id == 0:
-            tokens = self._tokens(claim.batch, tasks)
-            ended = sorted(task for task in tasks if task not in tokens)
-            mine = all(token == claim.token for token in tokens.values())
-            return mine and self._ended(claim.batch, ended)
-        if claim.id == 0:
-            table = schema.queue
-            where = table.c.batch == claim.batch, table.c.token == claim.token
-            query = select(func.count()).select_from(table).where(*where)
-            return bool(self._connection.scalar(query))
-        row = self._get_locked(ClaimRow, schema.claims, claim.id)
-        return row is not None and row.token == claim.token
-
-    def release(self, claim: Claim, *, finished: bool) -> None:
-        if not finished:
-            self._notify(claim.batch)
-        if claim.id == 0:
-            table = schema.queue
-            where = table.c.batch == claim.batch, table.c.token == claim.token
-            self._give(self._all(QueueRow, table, *where), None, None)
-            return
-        table = schema.claims
-        for held in self._all(ClaimRow, table, table.c.batch == claim.batch,
-                              table.c.token == claim.token):  # fmt: skip
-            if finished:
-                self._drop(table, held.id)
-            else:
-                self._put(table, msgspec.structs.replace(held, engine=None))
-
     def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
         if not rows:
             return 0
@@ -239,7 +137,7 @@ class SqlTransaction(SqlSnapshot, ABC):
 
     def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
         edges, found = schema.edges, set()
-        for some in _batched(tasks):
+        for some in batched(tasks):
             where = edges.c.batch == batch, self._among(edges.c.before, some)
             found |= set(self._connection.scalars(select(edges.c.before).where(*where)))
         return found
@@ -326,135 +224,11 @@ class SqlTransaction(SqlSnapshot, ABC):
     def sign_off(self, engine: int) -> None:
         self._drop(schema.engines, engine)
 
-    def _claimed(self, batch: int, engine: int, token: str, *, listed: bool) -> Claim | None:
-        """What this engine took under this token before, where it never heard that it did."""
-        table = schema.queue if listed else schema.claims
-        where = table.c.batch == batch, table.c.engine == engine, table.c.token == token
-        if listed:
-            order = [table.c.priority.desc(), table.c.task]
-            rows = self._all(QueueRow, table, *where, order=order)
-            return self._listed_claim(batch, token, rows)
-        ranges = self._all(ClaimRow, table, *where, order=[table.c.low])
-        return self._range_claim(batch, token, ranges, again=True)
-
-    def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        table = schema.claims
-        free = first_free(self.claims(batch), self._is_free, want)
-        if free:
-            of_free = table.c.id.in_([row.id for row in free])
-            locked = self._all(ClaimRow, table, of_free, order=[table.c.low], skip_locked=True)
-            free = [row for row in locked if self._is_free(row)]
-            mine = [msgspec.structs.replace(row, engine=engine, token=token) for row in free]
-            self._put_many(table, mine)
-        if free:
-            return self._range_claim(batch, token, free, again=True)
-        found = self.batch_by_id(batch)
-        if found is None or found.frontier >= found.total:
-            return None
-        high = min(found.frontier + want, found.total)
-        row = self._insert_claim(batch, found.frontier, high, engine, token)
-        self._put(schema.batches, msgspec.structs.replace(found, frontier=high))
-        return self._range_claim(batch, token, [row])
-
-    def _range_claim(
-        self, batch: int, token: str, rows: list[ClaimRow], *, again: bool = False
-    ) -> Claim | None:
-        left = []
-        for row in rows:
-            left += gaps(row.low, row.high, self._done_in(batch, row.low, row.high))
-        return Claim(rows[0].id, batch, token, left, {}, again) if rows else None
-
-    def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        table = schema.queue
-        held = select(table.c.engine).where(table.c.batch == batch, table.c.engine.is_not(None))
-        for other in self._connection.scalars(held.distinct()).all():
-            if not self._alive(other):
-                where = table.c.batch == batch, table.c.engine == other
-                self._give(self._all(QueueRow, table, *where, skip_locked=True), None, None)
-        ready = self._all(
-            QueueRow,
-            table,
-            table.c.batch == batch,
-            table.c.engine.is_(None),
-            table.c.waiting == 0,
-            order=[table.c.priority.desc(), table.c.task],
-            limit=want,
-            skip_locked=True,
-        )
-        self._give(ready, engine, token)
-        return self._listed_claim(batch, token, ready)
-
-    def _listed_claim(self, batch: int, token: str, rows: list[QueueRow]) -> Claim | None:
-        table = schema.tasks
-        found: dict[int, bytes] = {}
-        for some in _batched([row.task for row in rows]):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            found |= {task.task: task.content for task in self._all(TaskRow, table, *where)}
-        for row in rows:
-            if row.task not in found:
-                raise damaged("tasks", f"task {row.task}")
-        contents = {row.task: found[row.task] for row in rows}  # best first
-        return Claim(0, batch, token, [], contents, again=True) if contents else None
-
-    def _queued(self, batch: int, tasks: Sequence[int]) -> list[QueueRow]:
-        """Those of the tasks that have no outcome, locked."""
-        table, rows = schema.queue, []
-        for some in _batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            rows += self._all(QueueRow, table, *where, locked=True)
-        return rows
-
-    def _tokens(self, batch: int, tasks: Sequence[int]) -> dict[int, str | None]:
-        """Under which token each of the tasks without an outcome is held, locked."""
-        table, found = schema.queue, dict[int, str | None]()
-        for some in _batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            query = select(table.c.task, table.c.token).where(*where).with_for_update()
-            found |= dict(self._fetched(query))
-        return found
-
-    def _ended(self, batch: int, tasks: Sequence[int]) -> bool:
-        """Whether all of these have an outcome: none of them was forgotten."""
-        table, count = schema.outcomes, 0
-        for some in _batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            query = select(func.count()).select_from(table).where(*where)
-            count += self._connection.scalar(query) or 0
-        return count == len(tasks)
-
-    def _give(self, rows: list[QueueRow], engine: int | None, token: str | None) -> None:
-        """Let listed tasks be an engine's, or nobody's."""
-        self._put_many(
-            schema.queue,
-            [msgspec.structs.replace(row, engine=engine, token=token) for row in rows],
-        )
-
-    def _is_free(self, claim: ClaimRow) -> bool:
-        return claim.engine is None or not self._alive(claim.engine)
-
     def _waits(self, row: TaskRow) -> int:
         edges = schema.edges
         query = select(func.count()).select_from(edges)
         where = edges.c.batch == row.batch, edges.c.task == row.task
         return self._connection.scalar(query.where(*where)) or 0
-
-    def _insert_claim(
-        self, batch: int, low: int, high: int, engine: int | None, token: str
-    ) -> ClaimRow:
-        columns = {"batch": batch, "low": low, "high": high, "engine": engine, "token": token}
-        return self._insert(ClaimRow, schema.claims, columns)
-
-    def _done_in(self, batch: int, low: int, high: int) -> list[int]:
-        table = schema.outcomes
-        query = (
-            select(table.c.task)
-            .where(table.c.batch == batch, table.c.task >= low, table.c.task < high)
-            .order_by(table.c.task)
-        )
-        found = list(self._connection.scalars(query))
-        if found and (found[0] < low or found[-1] >= high or found != sorted(set(found))):
-            raise damaged("outcomes", f"the order of tasks {low} to {high}")
-        return found
 
     def _completed_among(self, numbers: set[int], batch: int) -> set[int]:
         return {
@@ -462,44 +236,3 @@ class SqlTransaction(SqlSnapshot, ABC):
             for n in numbers
             if (row := self.outcome(batch, n)) is not None and row.status == COMPLETED
         }
-
-    def _insert(self, kind: type[R], table: Table, columns: dict[str, Any]) -> R:
-        """Insert a row whose number the database gives, then seal it with that number."""
-        given = {**columns, "checksum": 0}
-        key = self._connection.execute(insert(table).values(given)).inserted_primary_key
-        assert key is not None
-        row = kind(**{**columns, "id": key[0]})
-        self._put(table, row)
-        return row
-
-    def _get_locked(self, kind: type[R], table: Table, *key: Any) -> R | None:
-        """The row with this key, as it stays until this transaction ends."""
-        row = run(self._connection, statements(table).lock, **keyed(table, key)).fetchone()
-        return None if row is None else checked(kind, table, row)
-
-    def _put(self, table: Table, row: msgspec.Struct) -> None:
-        """Write a row that is there already, by its key."""
-        values = msgspec.structs.asdict(row)
-        keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-        sealed = seal(table, tuple(values.values()))
-        run(self._connection, statements(table).put, **keys, **values, checksum=sealed)
-
-    def _put_many(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
-        values = [msgspec.structs.astuple(row) for row in rows]
-        if values:
-            self._put_sealed(table, [(*row, seal(table, row)) for row in values])
-
-    def _drop(self, table: Table, *key: Any) -> None:
-        run(self._connection, statements(table).drop, **keyed(table, key))
-
-    def _insert_many(
-        self, table: Table, rows: Iterable[tuple[Any, ...]], *, absent: bool = False
-    ) -> None:
-        """Insert rows; with `absent` those alone whose key is not there."""
-        sealed = [(*row, seal(table, row)) for row in rows]
-        if sealed:
-            self._insert_sealed(table, sealed, absent=absent)
-
-
-def _batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (numbers[at : at + MANY] for at in range(0, len(numbers), MANY))

@@ -35,7 +35,8 @@ from runyard.store.check import check_rows
 from runyard.store.life import LifeLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
-from runyard.store.sql import SqlTransaction, Values
+from runyard.store.sql import SqlTransaction
+from runyard.store.writing import Values
 
 BUSY_SECONDS = 60.0
 GROUP = 50
