@@ -94,7 +94,6 @@ def runs_of(result: Result) -> list[Runs]:
 def document(runs: Runs, result: Result) -> dict[str, Any]:
     """Everything about these runs, as plain JSON."""
     records, config = runs.records, runs.config
-    stats = result.stats
     rates = mallory_rates([records])
     share = rates["final"]["runs"]["rate"]
     blocks = {
@@ -103,21 +102,7 @@ def document(runs: Runs, result: Result) -> dict[str, Any]:
     }
     won = winners(records)
     return {
-        "experiment_metadata": {
-            "batch": result.name,
-            "variant": runs.name,
-            "total_runs": runs.total,
-            "successful_runs": len(records),
-            "failed_runs": len(runs.failed),
-            "unfinished_runs": runs.total - len(records) - len(runs.failed),
-            "tickets_per_run": config.tickets,
-            "seed": result.seed,
-            "immune": config.immune,
-            "without": list(config.without),
-            "rules": dict(runs.params.get("rules") or {}),
-            "digest": result.digest,
-            "total_runtime_seconds": round(stats.seconds, 3),
-        },
+        "experiment_metadata": _metadata(runs, result),
         "threat_analysis": {
             "mallory_success_rate_percent": None if share is None else 100 * share,
             "manipulation_resistance": None if share is None else 100 * (1 - share),
@@ -152,6 +137,25 @@ def document(runs: Runs, result: Result) -> dict[str, Any]:
         "detailed_results": sorted(
             [*map(_listed, records), *runs.failed], key=lambda each: each["run_id"]
         ),
+    }
+
+
+def _metadata(runs: Runs, result: Result) -> dict[str, Any]:
+    config = runs.config
+    return {
+        "batch": result.name,
+        "variant": runs.name,
+        "total_runs": runs.total,
+        "successful_runs": len(runs.records),
+        "failed_runs": len(runs.failed),
+        "unfinished_runs": runs.total - len(runs.records) - len(runs.failed),
+        "tickets_per_run": config.tickets,
+        "seed": result.seed,
+        "immune": config.immune,
+        "without": list(config.without),
+        "rules": dict(runs.params.get("rules") or {}),
+        "digest": result.digest,
+        "total_runtime_seconds": round(result.stats.seconds, 3),
     }
 
 
