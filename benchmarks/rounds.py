@@ -7,12 +7,14 @@ round 3:  A  B  C
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -48,25 +50,32 @@ def spread(above: Sequence[float], below: Sequence[float]) -> str:
 
 
 def fresh(function: str, **arguments: Any) -> Any:
-    """Call `module:function` in a new interpreter, with a folder of its own that is removed."""
-    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
-        answer, errors = Path(folder, "answer.json"), Path(folder, "stderr")
-        scratch = Path(folder, "scratch")
-        scratch.mkdir()
-        call = json.dumps({"folder": str(scratch), **arguments})
-        with errors.open("w") as stderr:
-            ended = subprocess.run(
-                [sys.executable, "-m", "benchmarks.rounds", function, call, str(answer)],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                timeout=LONGEST_CALL,
-                check=False,
-            )
-        if ended.returncode != 0:
-            raise SystemExit(f"{function} failed ({ended.returncode}):\n{errors.read_text()}")
-        return json.loads(answer.read_text())
+    """Call `module:function` in a new interpreter, with a folder of its own."""
+    folder = Path(tempfile.mkdtemp(dir=_scratch()))
+    answer, errors, scratch = folder / "answer.json", folder / "stderr", folder / "scratch"
+    scratch.mkdir()
+    call = json.dumps({"folder": str(scratch), **arguments})
+    with errors.open("w") as stderr:
+        ended = subprocess.run(
+            [sys.executable, "-m", "benchmarks.rounds", function, call, str(answer)],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            timeout=LONGEST_CALL,
+            check=False,
+        )
+    if ended.returncode != 0:
+        raise SystemExit(f"{function} failed ({ended.returncode}):\n{errors.read_text()}")
+    return json.loads(answer.read_text())
+
+
+@cache
+def _scratch() -> str:
+    """Removed at the end: ext4 without a journal makes a file slowly where many were removed."""
+    place = tempfile.TemporaryDirectory(prefix="runyard-bench-")
+    atexit.register(place.cleanup)
+    return place.name
 
 
 def _answer(function: str, call: str, answer: str) -> None:

@@ -6,6 +6,7 @@ the same method `speak`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
@@ -37,7 +38,7 @@ class Agent(Protocol):
         """A message, with its symbols."""
 
 
-class RuleAgent:
+class RuleAgent(ABC):
     """An agent that follows a rule: what it votes for, in words that change from time to time."""
 
     tag: ClassVar[str] = "⟦GATE:sec_clean⟧ "
@@ -67,9 +68,9 @@ class RuleAgent:
         words_now = words[turn % len(words)].format(name=name.capitalize())
         return f"{self.tag}{words_now} ⟦VOTE:{kind}_{name}⟧ +1"
 
+    @abstractmethod
     def choose(self, state: State, chance: Chance) -> Choice | None:
         """Whom to vote for or against."""
-        raise NotImplementedError
 
     def available(self, state: State) -> list[User]:
         """The others, without those of whom a gate has ever blocked a message."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.doors.malice import AuditLogger, Config, MaliceExperiment, Parts, RuleAgent
+from runyard.doors.malice import AuditLogger, Config, MaliceExperiment, Parts
 from runyard.doors.malice.agents import Malicious, Promoter
 from runyard.doors.malice.audit import first_ticket
 from runyard.doors.malice.statistics import distribution, mallory_rates, rate, winners
@@ -57,15 +57,17 @@ def test_nothing_appears_before_it_is_whole(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial"))
 
 
-class Odd(RuleAgent):
+class Odd:
     """Says what no stencil must trip over."""
+
+    name = "odd"
 
     def speak(self, scene: object) -> str:
         return '100% \ue000 \ue002 %(run)s "quoted" \\ ⟦VOTE:promote_odd⟧'
 
 
 def test_whatever_is_said_is_logged_as_it_was_said(tmp_path: Path) -> None:
-    parts = Parts(agents=[Odd("odd")])
+    parts = Parts(agents=[Odd()])
     _, debug = logged(tmp_path, Config(tickets=3), parts)
     said = [json.loads(line)["details"].get("message") for line in debug.read_text().splitlines()]
     assert [each for each in said if each] == [parts.agents[0].speak(None)] * 3
