@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from runyard import clock
@@ -62,12 +61,7 @@ class Subscription:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.flush()
         self.unsubscribe()
 
@@ -209,12 +203,7 @@ class EventBus:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _forget(self, subscription: Subscription) -> None:
