@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from runyard.errors import RunyardError, TasksFailed
     from runyard.events import Event, EventBus
     from runyard.reports.result import Outcome, Result
+    from runyard.shortcuts import map, run  # noqa: A004
     from runyard.spec.batch import Batch, batch, grid, tasks
     from runyard.spec.codec import Record
     from runyard.spec.status import Priority, Status
     from runyard.spec.task import Options, Task, shell, task
-    from runyard.yard import Yard, map, run  # noqa: A004
+    from runyard.yard import Yard
 
 __version__ = "0.1.0"
 
@@ -45,7 +46,8 @@ _HOMES = {
     "runyard.spec.task": ("task", "shell", "Task", "Options"),
     "runyard.spec.status": ("Priority", "Status"),
     "runyard.spec.codec": ("Record",),
-    "runyard.yard": ("run", "map", "Yard"),
+    "runyard.shortcuts": ("run", "map"),
+    "runyard.yard": ("Yard",),
     "runyard.dropins.executor": ("Executor",),
     "runyard.dropins.hook": ("register_joblib",),
     "runyard.attempt.context": ("Context", "context"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import shutil
 import signal
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from runyard.attempt.load import load
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
 from runyard.backends.base import Backend
-from runyard.errors import BadSpec, BadTarget, NotFound, TasksFailed
+from runyard.errors import BadTarget, NotFound
 from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
@@ -30,7 +29,7 @@ from runyard.schedule.loop import End
 from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
-from runyard.spec.batch import Batch, items
+from runyard.spec.batch import Batch
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
@@ -361,63 +360,8 @@ class Yard:
         return row
 
 
-def run(
-    batch: Batch,
-    *,
-    backend: str = "processes",
-    workers: int | None = None,
-    ray_address: str | None = None,
-    fallback: str | None = None,
-    yard: Yard | str | Path | None = None,
-    progress: Progress = None,
-    on_event: OnEvent | None = None,
-    fresh: bool = False,
-    **options: Any,
-) -> Result:
-    """Run a batch in the default yard, or the one named; see `Yard.run`."""
-    place = yard if isinstance(yard, Yard) else Yard(yard)
-    return place.run(
-        batch, backend=backend, workers=workers, ray_address=ray_address, fallback=fallback,
-        progress=progress, on_event=on_event, fresh=fresh, **options,
-    )  # fmt: skip
-
-
-def map(  # noqa: A001
-    fn: Callable[..., Any],
-    values: Iterable[Any],
-    *,
-    seed: int | None = None,
-    name: str | None = None,
-    **run_options: Any,
-) -> list[Any]:
-    """What the function returns for each item, in order; raises if any of them failed."""
-    batch = items(fn, values, parameter=_first_parameter(fn), seed=seed, name=name)
-    result = run(batch, **run_options)
-    stats = result.stats
-    if stats.completed != stats.total:
-        groups = result.failures()
-        first = f"; first: {groups[0].kind}: {groups[0].message}" if groups else ""
-        raise TasksFailed(
-            f"{stats.total - stats.completed} of {stats.total} tasks did not complete{first}",
-            hint=f"the others are recorded: runyard results {result.name} --status failed",
-            result=result,
-        )
-    plan = result.recorded.plan
-    order = plan.in_order() if plan is not None else range(0)
-    if isinstance(order, range):
-        return list(result.values())
-    return [result.outcome(task).value for task in order]
-
-
 def _check_rule(until: str | None, *, listed: bool) -> None:
     if until is not None:
         from runyard.reports.verdict import check_rule
 
         check_rule(until, listed=listed)
-
-
-def _first_parameter(fn: Callable[..., Any]) -> str:
-    names = [n for n in inspect.signature(fn).parameters if n != "ctx"]
-    if not names:
-        raise BadSpec("the function takes no parameter", hint="it gets each item as its first")
-    return names[0]

@@ -10,7 +10,6 @@ import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -25,138 +24,20 @@ from runyard.store.rows import (
     BatchRow,
     Claim,
     ClaimRow,
-    EdgeRow,
     EngineRow,
     QueueRow,
     TaskRow,
-    Timings,
     first_free,
-    gaps,
     runs,
     unclaimed,
 )
+from runyard.store.tables import MemoryReading, Tables
 
 _replace = msgspec.structs.replace
 
 
-class _Tables:
-    def __init__(self) -> None:
-        self.batches: dict[int, BatchRow] = {}
-        self.outcomes: dict[int, dict[int, OutcomeRow]] = {}
-        self.tasks: dict[tuple[int, int], TaskRow] = {}
-        self.queue: dict[tuple[int, int], QueueRow] = {}
-        self.edges: set[tuple[int, int, int]] = set()
-        self.claims: dict[int, ClaimRow] = {}
-        self.attempts: dict[tuple[int, int, int], AttemptRow] = {}
-        self.cancels: set[tuple[int, int]] = set()
-        self.engines: dict[int, EngineRow] = {}
-        self.serial = 0
-
-    def copy(self) -> _Tables:
-        twin = _Tables()
-        twin.__dict__.update(
-            {k: v.copy() if hasattr(v, "copy") else v for k, v in self.__dict__.items()}
-        )
-        twin.outcomes = {batch: rows.copy() for batch, rows in self.outcomes.items()}
-        return twin
-
-    def number(self) -> int:
-        self.serial += 1
-        return self.serial
-
-
-class MemoryTransaction:
-    """Reads and writes on the tables; see `base.Transaction` for what each does."""
-
-    def __init__(self, tables: _Tables, alive: set[int]) -> None:
-        self._t = tables
-        self._alive = alive
-
-    def batch(self, name: str) -> BatchRow | None:
-        return next((b for b in self._t.batches.values() if b.name == name), None)
-
-    def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._t.batches.get(batch)
-
-    def batches(self) -> list[BatchRow]:
-        return sorted(self._t.batches.values(), key=lambda b: b.id)
-
-    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
-        return self._t.outcomes.get(batch, {}).get(task)
-
-    def outcomes(
-        self,
-        batch: int,
-        *,
-        after: int = -1,
-        limit: int | None = None,
-        statuses: Sequence[int] | None = None,
-    ) -> Iterator[OutcomeRow]:
-        rows = self._t.outcomes.get(batch, {})
-        wanted = (
-            rows[n].check(batch)
-            for n in sorted(rows)
-            if n > after and (statuses is None or rows[n].status in statuses)
-        )
-        return islice(wanted, limit)
-
-    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
-        return [
-            row
-            for (b, t, _), row in sorted(self._t.attempts.items())
-            if b == batch and task in (None, t)
-        ]
-
-    def task(self, batch: int, task: int) -> TaskRow | None:
-        return self._t.tasks.get((batch, task))
-
-    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
-        found = (r for k, r in sorted(self._t.tasks.items()) if k[0] == batch and k[1] > after)
-        return list(islice(found, limit))
-
-    def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
-        rows = self._t.outcomes.get(batch, {})
-        return [rows[n].check(batch) for n in sorted(rows, reverse=True)[:limit]]
-
-    def queued(self, batch: int, task: int) -> QueueRow | None:
-        return self._t.queue.get((batch, task))
-
-    def next_free(self, batch: int) -> QueueRow | None:
-        rows = (r for r in self.queue(batch) if r.engine is None and not r.waiting)
-        return next(rows, None)
-
-    def ahead(self, row: QueueRow) -> int:
-        rows = [each for each in self.queue(row.batch) if not each.waiting]
-        before = [r for r in rows if (-r.priority, r.task) < (-row.priority, row.task)]
-        return len(before)
-
-    def queue(self, batch: int) -> list[QueueRow]:
-        rows = [row for row in self._t.queue.values() if row.batch == batch]
-        return sorted(rows, key=lambda row: (-row.priority, row.task))
-
-    def claims(self, batch: int) -> list[ClaimRow]:
-        rows = [row for row in self._t.claims.values() if row.batch == batch]
-        return sorted(rows, key=lambda row: row.low)
-
-    def engines(self) -> list[EngineRow]:
-        return sorted(self._t.engines.values(), key=lambda row: row.id)
-
-    def edges(self, batch: int) -> list[EdgeRow]:
-        return [EdgeRow(*edge) for edge in sorted(self._t.edges) if edge[0] == batch]
-
-    def cancel_requests(self, batch: int) -> list[int]:
-        return sorted(task for b, task in self._t.cancels if b == batch)
-
-    def timings(self, batch: int) -> Timings:
-        cancelled = Status.CANCELLED.code
-        rows = [r for r in self._t.outcomes.get(batch, {}).values() if r[1] != cancelled]
-        begun = self._t.batches[batch].started or 0.0
-        if not rows:
-            return Timings(0, 0.0, 0.0, 0.0)
-        seconds = [row[6] for row in rows]
-        waits = [row[5] - begun for row in rows]
-        mean, wait = sum(seconds) / len(rows), sum(waits) / len(rows)
-        return Timings(len(rows), mean, max(seconds), wait)
+class MemoryTransaction(MemoryReading):
+    """Reads and writes; see `base.Transaction` for what each does."""
 
     def create_batch(self, **columns: Any) -> BatchRow:
         fresh = {
@@ -262,16 +143,6 @@ class MemoryTransaction:
         self.update_batch(batch, frontier=high)
         return Claim(row.id, batch, token, self._left_in(row), {})
 
-    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
-        if tasks and claim.id == 0:
-            ended = self._t.outcomes.get(claim.batch, {})
-            rows = [self._t.queue.get((claim.batch, task)) for task in tasks if task not in ended]
-            return all(row is not None and row.token == claim.token for row in rows)
-        if claim.id == 0:
-            return any(r.token == claim.token for r in self._t.queue.values())
-        row = self._t.claims.get(claim.id)
-        return row is not None and row.token == claim.token
-
     def release(self, claim: Claim, *, finished: bool) -> None:
         if claim.id == 0:
             for key, row in list(self._t.queue.items()):
@@ -302,16 +173,6 @@ class MemoryTransaction:
         self._t.batches[batch] = found
         return added
 
-    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
-        before = {before for owner, before, _ in self._t.edges if owner == batch}
-        return before.intersection(tasks)
-
-    def followers(self, batch: int, task: int) -> list[int]:
-        edges = sorted(self._t.edges)
-        return [
-            t for b, before, t in edges if (b, before) == (batch, task) and (b, t) in self._t.queue
-        ]
-
     def settle_followers(self, batch: int, task: int) -> None:
         for number in self.followers(batch, task):
             row = self._t.queue[batch, number]
@@ -341,13 +202,6 @@ class MemoryTransaction:
                 self._t.claims[row_id] = ClaimRow(row_id, batch, low, high, None, "")
         self._t.batches[batch] = _replace(found, finished=None, control=None)
 
-    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
-        if listed:
-            return runs(sorted(row.task for row in self.queue(batch)))
-        found = self._t.batches[batch]
-        rest = ClaimRow(0, batch, found.frontier, found.total, None, "")
-        return [part for row in (*self.claims(batch), rest) for part in self._left_in(row)]
-
     def request_cancel(self, batch: int, task: int) -> None:
         self._t.cancels.add((batch, task))
 
@@ -367,13 +221,6 @@ class MemoryTransaction:
     def sign_off(self, engine: int) -> None:
         self._t.engines.pop(engine, None)
 
-    def _is_held(self, engine: int | None) -> bool:
-        return engine is not None and engine in self._alive
-
-    def _left_in(self, row: ClaimRow) -> list[tuple[int, int]]:
-        known = self._t.outcomes.get(row.batch, {})
-        return gaps(row.low, row.high, sorted(n for n in known if row.low <= n < row.high))
-
 
 class MemoryStore(Store):
     """A store that is gone with the process."""
@@ -381,7 +228,7 @@ class MemoryStore(Store):
     location = "memory:"
 
     def __init__(self) -> None:
-        self._tables = _Tables()
+        self._tables = Tables()
         self._living: set[int] = set()
         self._lock = threading.RLock()
 
