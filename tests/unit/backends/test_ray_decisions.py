@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.backends.ray import station
+from runyard.backends.ray import sight
 from runyard.backends.ray.cluster import (
     Need,
     View,
@@ -114,11 +114,11 @@ def test_folders_of_tasks_come_back_but_for_the_one_that_runs(tmp_path: Path) ->
     [({"version": "0.0.0"}, "Runyard is"), ({"python": "3.9"}, "Python is"), ({}, "")],
 )
 def test_another_version_on_a_node_is_named(change: dict[str, str], words: str) -> None:
-    same = {"version": station.runyard_version(), "python": station.python_version()}
+    same = {"version": sight.runyard_version(), "python": sight.python_version()}
     around = Surroundings(
         project="/p", mark=None, token_file="", token="", environment=None, fresh=False,
         **(same | change),
     )  # fmt: skip
-    found = station._mismatch(around)
+    found = sight.mismatch(around)
     assert words in (found.error if found else "")
     assert (found is None) == (words == "")

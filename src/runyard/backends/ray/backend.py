@@ -49,7 +49,7 @@ from runyard.backends.ray.link import (
     keep_link,
     take_link,
 )
-from runyard.backends.ray.station import mark_of, python_version, runyard_version
+from runyard.backends.ray.sight import mark_of, python_version, runyard_version
 from runyard.backends.ray.travel import unpack_tasks
 from runyard.errors import BackendError, StoreFull
 

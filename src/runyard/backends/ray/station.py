@@ -15,14 +15,12 @@ import os
 import platform
 import queue
 import shutil
-import sys
 import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -49,6 +47,7 @@ from runyard.backends.ray.frames import (
     Welcome,
     Word,
 )
+from runyard.backends.ray.sight import mismatch, path_here, sees_project, sees_yard
 from runyard.backends.ray.travel import pack_tasks, unpack_project
 from runyard.errors import RunyardError
 
@@ -214,12 +213,12 @@ class Station:
     def _open(
         self, lane: int, life: int, job: bytes, around: Surroundings, code: bytes | None
     ) -> Welcome:
-        mismatch = _mismatch(around)
-        if mismatch is not None:
-            return mismatch
+        differs = mismatch(around)
+        if differs is not None:
+            return differs
         wanted = decode_job(job)
-        sees_project = around.mark is None or _sees_project(around)
-        if not sees_project and code is None:
+        project_is_here = around.mark is None or sees_project(around)
+        if not project_is_here and code is None:
             return Welcome(needs_code=True)
         self._close()
         if around.fresh:
@@ -227,12 +226,12 @@ class Station:
         root, project = wanted.root, around.project
         if around.mark is None:
             root = project = self._home
-        elif not sees_project and code is not None:
+        elif not project_is_here and code is not None:
             root = project = str(self._folder / "project")
             unpack_project(code, Path(project))
         folder = wanted.folder
         self._far = None
-        if not _sees_yard(around):
+        if not sees_yard(around):
             self._far = self._folder / "batch"
             self._far.mkdir(exist_ok=True)
             folder = str(self._far)
@@ -244,7 +243,7 @@ class Station:
             msgspec.structs.replace(
                 wanted,
                 root=root,
-                path=_path_here(wanted.path, around.project, project),
+                path=path_here(wanted.path, around.project, project),
                 folder=folder,
                 slots=str(self._slots.path),
                 spool=str(self._folder),
@@ -320,64 +319,6 @@ class Station:
                     f"{platform.node()} in {kept / attempt}"
                 )
             )
-
-
-def mark_of(folder: str) -> int:
-    """What tells a folder from another one of the same name on another disk."""
-    try:
-        return Path(folder).stat().st_ino
-    except OSError:
-        return 0
-
-
-def _sees_yard(around: Surroundings) -> bool:
-    """Whether the yard's folder is the same one from here."""
-    try:
-        return Path(around.token_file).read_text() == around.token
-    except OSError:
-        return False
-
-
-def _sees_project(around: Surroundings) -> bool:
-    """Whether the project's folder is; the yard tells, where it lies inside."""
-    if Path(around.token_file).is_relative_to(around.project):
-        return _sees_yard(around)
-    return mark_of(around.project) == around.mark
-
-
-def _mismatch(around: Surroundings) -> Welcome | None:
-    here = f"on {platform.node()}"
-    if around.version != runyard_version():
-        return Welcome(
-            error=f"Runyard is {runyard_version()} {here}, and {around.version} where you are",
-            hint="install the same version on every node",
-        )
-    if around.python != python_version():
-        return Welcome(
-            error=f"Python is {python_version()} {here}, and {around.python} where you are",
-            hint="use the same Python on every node",
-        )
-    return None
-
-
-def runyard_version() -> str:
-    """What has to be the same on both sides, since frames and rows are."""
-    return version("runyard")
-
-
-def python_version() -> str:
-    """What has to be the same on both sides: functions travel as bytecode."""
-    return "{}.{}".format(*sys.version_info[:2])
-
-
-def _path_here(path: tuple[str, ...], project: str, here: str) -> tuple[str, ...]:
-    """The engine's module path as this node has it."""
-
-    def moved(place: str) -> Path:
-        inside = project != here and Path(place).is_relative_to(project)
-        return Path(here, Path(place).relative_to(project)) if inside else Path(place)
-
-    return tuple(str(place) for place in map(moved, path) if place.exists())
 
 
 def _size(report: Any) -> int:
