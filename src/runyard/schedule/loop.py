@@ -27,10 +27,11 @@ from runyard.events import (
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held, Piece
+from runyard.schedule.commit import Wishes
 from runyard.schedule.flights import Flight, Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
-from runyard.schedule.recorder import Recorder, Wishes
+from runyard.schedule.recorder import Recorder
 from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
 from runyard.spec.outcome import Rows
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
-BACKLOG_LIMIT = 200_000
-"""Rows that may wait for the disk before no more work is sent."""
 
 
 class End(enum.Enum):
@@ -185,7 +184,7 @@ class Loop:
 
     def _dispatch(self) -> None:
         """Fill lanes that have room, one chunk each in turn."""
-        if self._recorder.backlog > BACKLOG_LIMIT or self._recorder.unready is not None:
+        if self._recorder.is_behind or self._recorder.unready is not None:
             return
         budget = self._budget_left()
         if budget < 1:
@@ -290,7 +289,7 @@ class Loop:
             if self._intake is not None:
                 self._intake.failed(failure)
             self._judge.failed(flight.held, failure)
-        self._mean.update(report.seconds, report.done - flight.done)
+        self._mean.update(report.seconds, report.done - flight.done, rows.size)
         flight.done = report.done
         if report.finished:
             self._flights.land(flight)

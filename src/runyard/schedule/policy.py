@@ -10,6 +10,9 @@ from runyard.spec.task import Options
 CHUNK_SECONDS = 0.04
 """Work that travels in one chunk: long enough to hide the way, short enough to stay live."""
 
+BYTES_A_SECOND = 100e6
+"""How fast values travel and are written, about: a large one counts like a long task."""
+
 CHUNK_MAX = 4096
 GROWTH = 16
 """A chunk is at most so many times larger than what is known to have gone well."""
@@ -110,18 +113,18 @@ class Pace:
 
 
 class Mean:
-    """What a task takes, the recent ones counting most."""
+    """What a task takes, with the way of its value; the recent ones count most."""
 
     def __init__(self) -> None:
         self.value: float | None = None
         self.count = 0
 
-    def update(self, seconds: float, tasks: int) -> None:
-        """So many tasks took so long together."""
+    def update(self, seconds: float, tasks: int, size: int = 0) -> None:
+        """So many tasks took so long together, and their values are so many bytes."""
         if tasks <= 0:
             return
         self.count += tasks
-        mean = seconds / tasks
+        mean = (seconds + size / BYTES_A_SECOND) / tasks
         if self.value is None:
             self.value = mean
         else:

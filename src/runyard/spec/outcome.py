@@ -82,6 +82,11 @@ class Rows(Sequence[OutcomeRow]):
         return self.flat[::WIDTH]
 
     @property
+    def size(self) -> int:
+        """About how many bytes of memory their values take."""
+        return sum(map(len, filter(None, self.flat[3::WIDTH])))
+
+    @property
     def statuses(self) -> set[int]:
         """The status codes that occur."""
         return set(self.flat[1::WIDTH])

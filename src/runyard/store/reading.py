@@ -25,7 +25,9 @@ from runyard.store.rows import (
 from runyard.store.statements import checked, keyed, run, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
-PAGE = 4000
+FIRST_PAGE, MOST_ROWS = 64, 4000
+PAGE_BYTES = 8 * 1024 * 1024
+"""About so much of a batch's outcomes is in memory at once."""
 
 
 class SqlSnapshot:
@@ -62,9 +64,9 @@ class SqlSnapshot:
             query = query.where(table.c.status.in_(list(statuses)))
         if up_to is not None:
             query = query.where(table.c.task <= up_to)
-        left = limit
+        left, page = limit, FIRST_PAGE
         while left is None or left > 0:
-            page = PAGE if left is None else min(PAGE, left)
+            page = page if left is None else min(page, left)
             rows = self._fetched(query.where(table.c.task > after).limit(page))
             check_all(rows, batch)
             yield from map(OutcomeRow._make, rows)
@@ -72,6 +74,7 @@ class SqlSnapshot:
                 return
             after = rows[-1][0]
             left = None if left is None else left - page
+            page = _next_page(rows)
 
     def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
         table = schema.outcomes
@@ -181,3 +184,9 @@ class SqlSnapshot:
         rows = found.cursor.fetchall() if found.cursor is not None else []
         found.close()
         return rows
+
+
+def _next_page(rows: Sequence[Any]) -> int:
+    """How many rows to read next, if they are as large as these."""
+    size = sum(len(row[3]) for row in rows if row[3] is not None)
+    return max(1, min(MOST_ROWS, len(rows) * PAGE_BYTES // (size + 1)))

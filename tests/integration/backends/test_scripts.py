@@ -236,3 +236,29 @@ print(ry.map(lambda x: x + 3, [1], workers=2), flush=True)
 """,
     )
     assert lines == ["[2]", "[3]", "[4]"]
+
+
+def test_large_values_pass_through_without_being_gathered(tmp_path: Path) -> None:
+    """Eight hundred values of a megabyte, written and read again with a fraction of that."""
+    lines = run(
+        "",
+        tmp_path,
+        "-",
+        stdin="""
+import resource
+import runyard as ry
+
+def blob(ctx, n):
+    return ctx.rng.bytes(1000) * 1000
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+before = peak()
+result = ry.run(ry.grid(blob, n=range(800), seed=7), workers=2, progress=False)
+print(sum(len(value) for value in result.values()), peak() - before)
+""",
+    )
+    total, megabytes = map(int, lines[0].split())
+    assert total == 800_000_000
+    assert megabytes < 300

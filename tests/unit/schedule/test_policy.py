@@ -231,6 +231,15 @@ def test_a_mean_follows_what_tasks_take_now() -> None:
     assert mean.value == pytest.approx(0.1, rel=0.01)
 
 
+def test_a_large_value_counts_like_a_long_task() -> None:
+    mean = Mean()
+    mean.update(0.0, 1000, size=10 * 1000 * 1_000_000)
+    assert chunk_size(mean.value, mean.count, 100_000, lanes=2, depth=2) == 1
+    small = Mean()
+    small.update(0.0, 1000, size=1000 * 100)
+    assert chunk_size(small.value, small.count, 100_000, lanes=2, depth=2) == CHUNK_MAX
+
+
 def test_decisions_use_no_clock() -> None:
     assert "time" not in vars(policy)
     assert "clock" not in vars(policy)

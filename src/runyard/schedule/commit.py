@@ -1,0 +1,234 @@
+"""One commit: what an engine brings, in one transaction, and what it learns there.
+
+outcomes, attempts, tasks handed in, a wish for more ──▶ transaction ──▶ store
+claims, refusals, counts, what others ask ◀──────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from runyard import faults
+from runyard.errors import ClaimLost, StoreDamaged, StoreError
+from runyard.events import Event
+from runyard.schedule.agenda import Held
+from runyard.schedule.intake import Handed, Intake
+from runyard.schedule.listed import cancelled_row, record_listed
+from runyard.spec.outcome import OutcomeRow, Rows
+from runyard.store.base import Store, Transaction
+from runyard.store.rows import AttemptRow, BatchRow, Claim
+
+
+class Entry(NamedTuple):
+    """Outcomes of one claim."""
+
+    held: Held
+    rows: Rows
+    last: bool  # the claim has none left
+
+
+@dataclass
+class Waiting:
+    """What came in and is not written yet."""
+
+    entries: list[Entry] = field(default_factory=list)
+    attempts: list[AttemptRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    wanted: int = 0  # tasks to claim
+    cancel_rest: bool = False
+    handed: list[Handed] = field(default_factory=list)  # tasks that came while the batch runs
+
+    @property
+    def is_for_the_store(self) -> bool:
+        """Whether anything of it is; events go to the audit log."""
+        return bool(self.entries or self.attempts or self.wanted or self.cancel_rest or self.handed)
+
+    def put_before(self, later: Waiting) -> None:
+        """It could not be written: it waits again, ahead of what came since."""
+        later.entries[:0] = self.entries
+        later.attempts[:0] = self.attempts
+        later.events[:0] = self.events
+        later.wanted = max(later.wanted, self.wanted)
+        later.cancel_rest |= self.cancel_rest
+
+
+class Claimed(NamedTuple):
+    """The answer to a wish for tasks."""
+
+    claim: Claim | None  # None: there was nothing to claim
+    attempts: list[AttemptRow]  # that others made of them
+
+
+class Refused(NamedTuple):
+    """Outcomes that came too late: another engine has their tasks."""
+
+    held: Held
+    tasks: list[int]
+
+
+class Wishes(NamedTuple):
+    """What others ask of this engine."""
+
+    control: str | None
+    stop: int  # 1: after what runs, 2: at once
+    cancel: list[int]  # tasks that an engine holds
+    cancelled: list[int]  # tasks that nobody held, and that are cancelled now
+    leave: bool  # something more urgent waits elsewhere
+    waiting: int | None  # the highest priority among listed tasks that nobody holds
+    engines: int  # that run this batch
+
+
+class Pace(NamedTuple):
+    """How this engine gets on; `status` shows it."""
+
+    running: int
+    rate: float
+
+
+class Committed(NamedTuple):
+    """What a commit brought back."""
+
+    counts: BatchRow
+    claimed: Claimed | None
+    refused: list[Refused]
+    wishes: Wishes | None
+
+
+class Committer:
+    """Writes one batch for one engine."""
+
+    def __init__(
+        self,
+        store: Store,
+        batch: BatchRow,
+        engine: int,
+        intake: Intake | None = None,
+        outranked: Callable[[Transaction], bool] | None = None,
+    ) -> None:
+        self._store = store
+        self._batch = batch.id
+        self._listed = batch.plan is None
+        self._engine = engine
+        self._intake = intake
+        self._outranked = outranked  # whether this engine should leave for something else
+        self._told: Pace | None = None  # what the store knows of this engine
+
+    def commit(self, waiting: Waiting, token: str, *, unsure: bool, look: Pace | None) -> Committed:
+        """Write what waits and claim what it wants; with `look` also see what others ask.
+
+        `unsure` says that an earlier try with this token may have gone through all the same.
+        """
+        claimed = None
+        with self._store.transaction() as tx:
+            if self._intake is not None and waiting.handed:
+                self._intake.write(tx, self._engine, waiting.handed)
+            refused = self._write(tx, waiting.entries)
+            if waiting.attempts:
+                tx.add_attempts(waiting.attempts)
+            if waiting.cancel_rest:
+                tx.record(self._batch, self._cancel_pending(tx), listed=self._listed)
+            if waiting.wanted:
+                claimed = self._claim(tx, waiting.wanted, token, unsure)
+            wishes = None if look is None else self._look(tx, look)
+            counts = tx.batch_by_id(self._batch)
+            if counts is not None and counts.pending < 0:
+                raise StoreDamaged(
+                    f"the store is damaged: {counts.name} has more outcomes than tasks",
+                    hint="run `runyard doctor`",
+                )
+        faults.point("committed")
+        if counts is None:
+            raise StoreError("the batch was removed from the store while it ran")
+        return Committed(counts, claimed, refused, wishes)
+
+    def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> Claimed:
+        claim = tx.claim(
+            self._batch, self._engine, wanted, listed=self._listed, token=token, again=unsure
+        )
+        attempts = tx.attempts(self._batch) if claim is not None and claim.again else []
+        return Claimed(claim, [row for row in attempts if claim is not None and row.task in claim])
+
+    def _write(self, tx: Transaction, entries: list[Entry]) -> list[Refused]:
+        """Record what belongs to claims that are still this engine's; the rest is refused."""
+        tasks: dict[Held, list[int]] = {}
+        for entry in entries:
+            tasks.setdefault(entry.held, []).extend(entry.rows.tasks)
+        refused = [
+            Refused(held, its_tasks)
+            for held, its_tasks in tasks.items()
+            if not tx.holds(held.claim, its_tasks if self._listed else ())
+        ]
+        if refused and self._intake is not None:
+            raise ClaimLost(
+                f"another engine took over tasks of batch number {self._batch}",
+                hint="this process was paused for too long; what it brought late is left out",
+            )
+        lost = {each.held for each in refused}
+        self._record(tx, [entry for entry in entries if entry.held not in lost])
+        return refused
+
+    def _record(self, tx: Transaction, entries: list[Entry]) -> None:
+        rows = Rows(list(chain.from_iterable(entry.rows.flat for entry in entries)))
+        if self._intake is not None and self._intake.only:  # none of them comes after another
+            tx.record(self._batch, rows, listed=True)
+            return
+        if self._listed:
+            record_listed(tx, self._batch, rows)
+            return
+        tx.record(self._batch, rows, listed=False)
+        for entry in entries:
+            if entry.last:
+                tx.release(entry.held.claim, finished=True)
+
+    def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
+        return [
+            cancelled_row(self._batch, number)
+            for low, high in tx.pending(self._batch, listed=self._listed)
+            for number in range(low, high)
+        ]
+
+    def _look(self, tx: Transaction, pace: Pace) -> Wishes:
+        if pace != self._told:  # an engine that waits for work writes nothing
+            tx.update_engine(self._engine, running=pace.running, rate=pace.rate)
+            self._told = pace
+        batch = tx.batch_by_id(self._batch)
+        engines = tx.engines()
+        stop = next((row.stop for row in engines if row.id == self._engine), 0)
+        others = [row for row in engines if row.batch == self._batch and row.id != self._engine]
+        held, cancelled = [], []
+        for task in tx.cancel_requests(self._batch):
+            if tx.outcome(self._batch, task) is not None:
+                tx.clear_cancel(self._batch, task)
+            elif self._is_held(tx, task):
+                held.append(task)
+            else:
+                self._cancel_now(tx, task)
+                cancelled.append(task)
+        free = tx.next_free(self._batch) if self._listed else None
+        return Wishes(
+            control=batch.control if batch else None,
+            stop=stop,
+            cancel=held,
+            cancelled=cancelled,
+            leave=self._outranked is not None and self._outranked(tx),
+            waiting=None if free is None else free.priority,
+            engines=1 + sum(self._store.alive(row.id) for row in others),
+        )
+
+    def _is_held(self, tx: Transaction, task: int) -> bool:
+        if self._listed:
+            row = tx.queued(self._batch, task)
+            return row is not None and row.engine is not None
+        claims = tx.claims(self._batch)
+        return any(c.low <= task < c.high and c.engine is not None for c in claims)
+
+    def _cancel_now(self, tx: Transaction, task: int) -> None:
+        rows = [cancelled_row(self._batch, task)]
+        if self._listed:
+            record_listed(tx, self._batch, rows)
+        else:
+            tx.record(self._batch, rows, listed=False)
+        tx.clear_cancel(self._batch, task)
