@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,6 @@ from command_line import Call, Said, call
 
 from runyard.backends.processes import close_crews
 from runyard.doors.letitride import charts
-from runyard.doors.letitride.charts import png_tool
-from runyard.errors import UsageError
 
 
 @pytest.fixture
@@ -156,17 +155,27 @@ def test_the_report_command_knows_the_game(cli: Call, capfd: pytest.CaptureFixtu
     assert "<polyline" not in Path("results/simulation_report.html").read_text()
 
 
-def test_png_without_a_tool_is_refused_before_anything_is_played(
+def test_png_is_as_large_as_its_dots_per_inch_say(cli: Call) -> None:
+    sizes = []
+    for dpi in (96, 192):
+        shown = {"format": "png", "dpi": dpi, "charts": [{"type": "hand_frequency"}]}
+        write("game.yaml", output={"visualizations": shown})
+        assert cli("run", "game.yaml", *SMALL).code == 0
+        picture = Path("results/simulation_hand_frequency.png").read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        sizes.append(struct.unpack(">II", picture[16:24]))
+    assert sizes == [(charts.WIDTH, charts.HEIGHT), (2 * charts.WIDTH, 2 * charts.HEIGHT)]
+
+
+def test_png_without_its_maker_is_refused_before_anything_is_played(
     cli: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(charts.shutil, "which", lambda _: None)
-    with pytest.raises(UsageError, match="png"):
-        png_tool()
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
     shown = {"format": "png", "charts": [{"type": "hand_frequency"}]}
     write("game.yaml", output={"visualizations": shown})
     said = cli("run", "game.yaml", *SMALL)
     assert said.code == 2
-    assert "rsvg-convert" in said.err
+    assert "runyard[letitride]" in said.err
     assert not Path(".runyard").exists()
 
 

@@ -1,12 +1,10 @@
-"""Charts as files of their own: SVG drawn here, a page of HTML, or PNG by a tool that is there.
+"""Charts as files of their own: SVG drawn here, a page of HTML, or PNG made of it.
 
 A chart is a few shapes over two axes; nothing is loaded, and it looks the same everywhere.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +13,13 @@ from typing import Any
 from runyard.doors.letitride.aggregate import Aggregate
 from runyard.doors.letitride.config_output import ChartConfig
 from runyard.doors.letitride.words import hand_rows, profit_bins
-from runyard.errors import EngineError, UsageError
+from runyard.errors import UsageError
 from runyard.reports.html.blocks import Html, element, join, number
 from runyard.reports.html.charts import Scale
 
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 130, 24, 48, 48
+SVG_DPI = 96
 SAMPLE = 20
 """Sessions whose bankroll is drawn, unless a chart says otherwise."""
 
@@ -115,7 +114,8 @@ def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
     """Write a chart as `svg`, `html` or `png`; where it is."""
     target = path.with_suffix(f".{kind}")
     if kind == "png":
-        _convert(svg, target, dpi)
+        picture = png_maker().svg_to_bytes(svg_string=str(svg), zoom=dpi / SVG_DPI)
+        target.write_bytes(bytes(picture))
     elif kind == "html":
         page = element("html", Html('<meta charset="utf-8">'), element("body", svg), lang="en")
         target.write_text(f"<!doctype html>\n{page}\n", encoding="utf-8")
@@ -124,37 +124,16 @@ def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
     return target
 
 
-def png_tool() -> list[str]:
-    """The program that makes PNG of SVG, with `{dpi}`, `{svg}` and `{png}` to be filled in."""
-    for words in (
-        ["rsvg-convert", "--dpi-x={dpi}", "--dpi-y={dpi}", "--zoom={zoom}", "-o", "{png}", "{svg}"],
-        ["inkscape", "--export-dpi={dpi}", "--export-filename={png}", "{svg}"],
-        ["magick", "-density", "{dpi}", "{svg}", "{png}"],
-    ):
-        if shutil.which(words[0]):
-            return words
-    raise UsageError(
-        "output.visualizations.format is png, and nothing here makes PNG of SVG",
-        hint="install librsvg (rsvg-convert), Inkscape or ImageMagick, or write format: svg",
-    )
-
-
-def _convert(svg: Html, target: Path, dpi: int) -> None:
-    source = target.with_suffix(".tmp.svg")
-    source.write_text(str(svg), encoding="utf-8")
-    fill: dict[str, Any] = {"dpi": dpi, "zoom": dpi / 96, "svg": source, "png": target}
+def png_maker() -> Any:
+    """What makes PNG of SVG."""
     try:
-        words = [word.format(**fill) for word in png_tool()]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(f"{target} can't be made: {error}") from error
-    finally:
-        source.unlink(missing_ok=True)
-    if done.returncode or not target.exists():
-        told = done.stderr.strip().splitlines()[:1] or ["no reason given"]
-        raise EngineError(
-            f"{words[0]} can't make {target.name}: {told[0]}", hint="write format: svg"
-        )
+        import resvg_py
+    except ImportError as error:
+        raise UsageError(
+            "output.visualizations.format is png, and what makes PNG of SVG is not installed",
+            hint="pip install 'runyard[letitride]', or write format: svg",
+        ) from error
+    return resvg_py
 
 
 def _powers(shares: Sequence[float]) -> Scale:

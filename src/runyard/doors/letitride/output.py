@@ -32,7 +32,7 @@ def check_output(config: FullConfig) -> None:
     """Refuse what could not be written, before anything is played."""
     shown = config.output.visualizations
     if shown.enabled and shown.charts and shown.format == "png":
-        charts.png_tool()
+        charts.png_maker()
 
 
 def write_files(results: SimulationResults, directory: str | Path | None = None) -> list[Path]:

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Literal, TypeGuard
 
 from runyard import clock
-from runyard.doors.malice import stencils
 from runyard.doors.malice.formats import Format
 from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.lines import Details
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import Event, StatusChanged, User, VoteCounted, VoteIgnored
-from runyard.doors.malice.stencils import encoded
+from runyard.doors.malice.stencils import Stencils, Varying, encoded
 
 DEBUG = "debug"
 PARTIAL = ".partial"
@@ -67,6 +66,7 @@ class AuditLogger:
         stamp = datetime.fromtimestamp(clock.now()).astimezone()
         name = f"malice_{stamp:%y%m%d_%Hh%Mm%Ss}_p{os.getpid()}_r{run_id:02}_t{tickets}"
         self._form = form
+        self._stencils = Stencils.of(form.rules)
         self._placed = (folder / f"{name}.jsonl", folder / DEBUG / f"{name}_debug.jsonl")
         # Each process has a folder of its own there, since making a file locks the one it is in.
         growing = folder / PARTIALS / str(os.getpid())
@@ -84,28 +84,32 @@ class AuditLogger:
         events: Sequence[Event],
     ) -> None:
         """What was said in a ticket, by an author as it was before, and what came of it."""
-        form, stamp = self._form, _stamp(time)
+        form, stencils, stamp = self._form, self._stencils, _stamp(time)
         main, debug = self._held
-        varies = stencils.varying(stamp, form.run_id, form.number(ticket))
+        varies = Varying(stamp, form.run_id, form.number(ticket), ticket)
         said = stencils.message(author.name, text)
         debug.append(
             encoded(stamp, [form.message(ticket, author.name, text)])
             if said is None
-            else said % varies
+            else said % varies.parts
         )
         for made in decisions:
             known = stencils.decision(made, author.name, author.status)
             main.append(
                 encoded(stamp, form.decision(made, ticket, author))
                 if known is None
-                else known % varies
+                else known % varies.parts
             )
         for event in events:
             known = None
             if isinstance(event, VoteIgnored):
                 known = stencils.ignored(event.vote, event.author, event.reason, event.status)
-                varies[b"reputation"] = repr(event.reputation).encode()
-            main.append(encoded(stamp, form.event(event)) if known is None else known % varies)
+            elif isinstance(event, VoteCounted) and event.faded is None:
+                known = stencils.counted(event.vote, event.author, event.by_self, event.by_binder)
+            if known is not None and isinstance(event, VoteIgnored | VoteCounted):
+                main.append(known % varies.of(event))
+            else:
+                main.append(encoded(stamp, form.event(event)))
             if _has_metric(event):
                 debug.append(encoded(stamp, [form.metric(event)]))
         if len(main) >= FLUSHED_AT:

@@ -47,6 +47,10 @@ class Format:
         """What every line of a ticket carries."""
         return self.run_id, author, f"#{self.first + ticket - 1}"
 
+    def before(self, ticket: int) -> int:
+        """A ticket as the dataset counts messages: from 0."""
+        return ticket - 1
+
     def message(self, ticket: int, author: str, text: str) -> lines.Details:
         """What somebody said."""
         place = self.place(ticket, author)
@@ -71,7 +75,7 @@ class Format:
 
     def metric(self, event: VoteCounted | StatusChanged) -> lines.Details:
         """The same once more, as the second log of the dataset has it."""
-        place, before = self.place(event.ticket, event.author), event.ticket - 1
+        place, before = self.place(event.ticket, event.author), self.before(event.ticket)
         if isinstance(event, VoteCounted):
             return lines.VoteMetric(
                 event.author, event.vote.target, event.vote.value, event.weight, event.old,
@@ -87,7 +91,7 @@ class Format:
     def rise(self, event: StatusChanged, so_far: int) -> lines.Details:
         """A promotion, for whoever counts them."""
         return lines.PromotionRecorded(
-            event.name, event.ticket - 1, event.votes, so_far, self.run_id, event.author
+            event.name, self.before(event.ticket), event.votes, so_far, self.run_id, event.author
         )
 
     def immune(self, adjusted: Adjusted, author: str, rules: ImmuneRules) -> lines.Details:
@@ -125,7 +129,8 @@ class Format:
             lines.VoteProcessing(
                 event.author, vote.target, vote.value, event.weight, event.by_self,
                 rules.self_weight if event.by_self else None, event.by_binder,
-                rules.binder_weight if event.by_binder else None, event.ticket - 1, *place,
+                rules.binder_weight if event.by_binder else None, self.before(event.ticket),
+                *place,
             ),
             lines.VoteCountUpdate(
                 vote.target, event.old, event.new, event.weight, rules.promote_at,
@@ -138,7 +143,7 @@ class Format:
         return [lines.PenaltyApplied(event.author, cost, event.gates, left, *place)]
 
     def _changed(self, event: StatusChanged, place: Place) -> list[lines.Details]:
-        rules, before = self.rules, event.ticket - 1
+        rules, before = self.rules, self.before(event.ticket)
         if not event.rose:
             return [
                 lines.Demotion(
