@@ -32,10 +32,13 @@ def members(pid: int) -> list[int]:
 
 
 def kill_tree(pid: int) -> None:
-    """End a process and every descendant; none can escape by forking meanwhile."""
-    _signal(pid, signal.SIGSTOP)
-    kill_below(pid)
-    _signal(pid, signal.SIGKILL)
+    """End a process and every descendant.
+
+    Itself first, so that it starts no more; what a descendant starts meanwhile falls to whoever
+    adopts orphans. Nothing is stopped beforehand: it would stay so if this process died here.
+    """
+    for member in (pid, *members(pid)):
+        _signal(member, signal.SIGKILL)
 
 
 def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from polling import eventually
-from ray_kit import Head, without_ray
+from ray_kit import Head, left_of, without_ray
 from ray_tasks import heavy, notes, patient
 from running import meanwhile
 
@@ -164,6 +164,7 @@ def test_the_loss_of_the_head_ends_the_run_and_a_resume_goes_on(tmp_path: Path) 
     assert "resume" in err
     assert "Traceback" not in err
     assert 0 < recorded(tmp_path) < TASKS
+    assert eventually(lambda: not left_of(str(tmp_path))), left_of(str(tmp_path))
     found = resumed(tmp_path, "--backend", "processes")
     assert (found["completed"], found["digest"]) == (TASKS, hurried(tmp_path))
 
