@@ -135,7 +135,8 @@ def _plain(value: Any, path: str) -> Any:  # noqa: C901
     if kind is dict:
         if all(type(k) is str for k in value):
             return {
-                k: v if type(v) in _VERBATIM or (type(v) is int and -_SMALL < v < _SMALL)
+                k: v if type(v) in _VERBATIM or (type(v) is float and v == v)
+                or (type(v) is int and -_SMALL < v < _SMALL)
                 else _plain(v, f"{path}.{k}")
                 for k, v in value.items()
             }  # fmt: skip
@@ -143,7 +144,8 @@ def _plain(value: Any, path: str) -> Any:  # noqa: C901
         return _ext(_MAPPING, sorted(pairs))
     if kind is list:
         return [
-            v if type(v) in _VERBATIM or (type(v) is int and -_SMALL < v < _SMALL)
+            v if type(v) in _VERBATIM or (type(v) is float and v == v)
+            or (type(v) is int and -_SMALL < v < _SMALL)
             else _plain(v, f"{path}[{i}]")
             for i, v in enumerate(value)
         ]  # fmt: skip

@@ -17,14 +17,15 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Literal, TypeGuard
 
+import msgspec
+
 from runyard import clock
 from runyard.doors.malice.formats import Format
 from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
-from runyard.doors.malice.lines import Details
+from runyard.doors.malice.lines import Details, Line
 from runyard.doors.malice.rules import Rules
-from runyard.doors.malice.state import Event, StatusChanged, User, VoteCounted, VoteIgnored
-from runyard.doors.malice.stencils import Stencils, Varying, encoded
+from runyard.doors.malice.state import Event, StatusChanged, User, VoteCounted
 
 DEBUG = "debug"
 PARTIAL = ".partial"
@@ -34,6 +35,7 @@ FLUSHED_AT = 2000
 
 LEAST_BLOCK = 1000
 SECONDS_KEPT = 1 << 13
+_encode_lines = msgspec.json.Encoder().encode_lines
 _BEGIN = datetime(1970, 1, 1)  # of virtual time, which has no zone
 _FILE = re.compile(r"malice_.*_p\d+_r(?P<run>\d+)_t\d+(?:_debug)?\.jsonl")
 
@@ -62,16 +64,16 @@ class AuditLogger:
     def __init__(
         self, folder: Path, run_id: int = 1, tickets: int = 60, rules: Rules | None = None
     ) -> None:
-        form = Format(run_id, first_ticket(run_id, tickets), rules)
         stamp = datetime.fromtimestamp(clock.now()).astimezone()
         name = f"malice_{stamp:%y%m%d_%Hh%Mm%Ss}_p{os.getpid()}_r{run_id:02}_t{tickets}"
-        self._form = form
-        self._stencils = Stencils.of(form.rules)
-        self._placed = (folder / f"{name}.jsonl", folder / DEBUG / f"{name}_debug.jsonl")
+        self._form = Format(run_id, first_ticket(run_id, tickets), rules)
+        self._placed = (
+            Path(f"{folder}/{name}.jsonl"), Path(f"{folder}/{DEBUG}/{name}_debug.jsonl")
+        )  # fmt: skip
         # Each process has a folder of its own there, since making a file locks the one it is in.
-        growing = folder / PARTIALS / str(os.getpid())
-        self._partial = tuple(growing / (path.name + PARTIAL) for path in self._placed)
-        self._held: tuple[list[bytes], list[bytes]] = ([], [])
+        growing = f"{folder}/{PARTIALS}/{os.getpid()}"
+        self._partial = tuple(Path(f"{growing}/{path.name}{PARTIAL}") for path in self._placed)
+        self._held: tuple[list[Line], list[Line]] = ([], [])
         self._begun = False
 
     def ticket(
@@ -84,34 +86,20 @@ class AuditLogger:
         events: Sequence[Event],
     ) -> None:
         """What was said in a ticket, by an author as it was before, and what came of it."""
-        form, stencils, stamp = self._form, self._stencils, _stamp(time)
+        form, stamp = self._form, _stamp(time)
+        place = form.place(ticket, author.name)
         main, debug = self._held
-        varies = Varying(stamp, form.run_id, form.number(ticket), ticket)
-        said = stencils.message(author.name, text)
-        debug.append(
-            encoded(stamp, [form.message(ticket, author.name, text)])
-            if said is None
-            else said % varies.parts
-        )
+        said = form.message(ticket, text, place)
+        debug.append(Line(stamp, said.kind, said))
         for made in decisions:
-            known = stencils.decision(made, author.name, author.status)
-            main.append(
-                encoded(stamp, form.decision(made, ticket, author))
-                if known is None
-                else known % varies.parts
-            )
+            for line in form.decision(made, author.status, place):
+                main.append(Line(stamp, line.kind, line))
         for event in events:
-            known = None
-            if isinstance(event, VoteIgnored):
-                known = stencils.ignored(event.vote, event.author, event.reason, event.status)
-            elif isinstance(event, VoteCounted) and event.faded is None:
-                known = stencils.counted(event.vote, event.author, event.by_self, event.by_binder)
-            if known is not None and isinstance(event, VoteIgnored | VoteCounted):
-                main.append(known % varies.of(event))
-            else:
-                main.append(encoded(stamp, form.event(event)))
+            for line in form.event(event, place):
+                main.append(Line(stamp, line.kind, line))
             if _has_metric(event):
-                debug.append(encoded(stamp, [form.metric(event)]))
+                metric = form.metric(event, place)
+                debug.append(Line(stamp, metric.kind, metric))
         if len(main) >= FLUSHED_AT:
             self._flush()
 
@@ -135,14 +123,14 @@ class AuditLogger:
         return self._placed
 
     def _note(self, time: float, details: Details) -> None:
-        self._held[1].append(encoded(_stamp(time), [details]))
+        self._held[1].append(Line(_stamp(time), details.kind, details))
 
     def _flush(self) -> None:
         # A run that was begun before, by a process of the same number, leaves nothing behind here.
         mode: Literal["ab", "wb"] = "ab" if self._begun else "wb"
         for partial, held in zip(self._partial, self._held, strict=True):
             with _opened(partial, mode) as file:
-                file.write(b"".join(held))
+                file.write(_encode_lines(held))
             held.clear()
         self._begun = True
 

@@ -14,8 +14,8 @@ from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import (
     Event,
     Penalised,
+    Status,
     StatusChanged,
-    User,
     VoteCounted,
     VoteIgnored,
 )
@@ -39,43 +39,33 @@ class Format:
             StatusChanged: self._changed,
         }
 
-    def number(self, ticket: int) -> int:
-        """A ticket's number in the whole batch."""
-        return self.first + ticket - 1
-
     def place(self, ticket: int, author: str) -> Place:
         """What every line of a ticket carries."""
         return self.run_id, author, f"#{self.first + ticket - 1}"
 
-    def before(self, ticket: int) -> int:
-        """A ticket as the dataset counts messages: from 0."""
-        return ticket - 1
-
-    def message(self, ticket: int, author: str, text: str) -> lines.Details:
+    def message(self, ticket: int, text: str, place: Place) -> lines.Details:
         """What somebody said."""
-        place = self.place(ticket, author)
-        return lines.AgentMessage(author, text, self.number(ticket), *place)
+        return lines.AgentMessage(place[1], text, self.first + ticket - 1, *place)
 
-    def decision(self, made: Decision, ticket: int, author: User) -> list[lines.Details]:
-        """A gate's decision."""
-        place = self.place(ticket, author.name)
+    def decision(self, made: Decision, status: Status, place: Place) -> list[lines.Details]:
+        """A gate's decision on a message of somebody with this status."""
         covered = content_hash(made.covered)
         if made.gate != BIND:
             result = "BLOCKED" if made.blocked else "ALLOWED"
             return [lines.GateDecision(made.gate, result, made.reason, covered, *place)]
         asked = made.operations
-        attempt = lines.BindAttempt(f"BIND:{asked}", asked, author.status, covered, *place)
+        attempt = lines.BindAttempt(f"BIND:{asked}", asked, status, covered, *place)
         if made.blocked:
             return [attempt, lines.BindDenied(asked, covered, made.reason, *place)]
         return [attempt, lines.BindApplied(asked, covered, "success", *place)]
 
-    def event(self, event: Event) -> list[lines.Details]:
+    def event(self, event: Event, place: Place) -> list[lines.Details]:
         """What the vote system decided."""
-        return self._makers[type(event)](event, self.place(event.ticket, event.author))
+        return self._makers[type(event)](event, place)
 
-    def metric(self, event: VoteCounted | StatusChanged) -> lines.Details:
+    def metric(self, event: VoteCounted | StatusChanged, place: Place) -> lines.Details:
         """The same once more, as the second log of the dataset has it."""
-        place, before = self.place(event.ticket, event.author), self.before(event.ticket)
+        before = event.ticket - 1
         if isinstance(event, VoteCounted):
             return lines.VoteMetric(
                 event.author, event.vote.target, event.vote.value, event.weight, event.old,
@@ -91,7 +81,7 @@ class Format:
     def rise(self, event: StatusChanged, so_far: int) -> lines.Details:
         """A promotion, for whoever counts them."""
         return lines.PromotionRecorded(
-            event.name, self.before(event.ticket), event.votes, so_far, self.run_id, event.author
+            event.name, event.ticket - 1, event.votes, so_far, self.run_id, event.author
         )
 
     def immune(self, adjusted: Adjusted, author: str, rules: ImmuneRules) -> lines.Details:
@@ -129,8 +119,7 @@ class Format:
             lines.VoteProcessing(
                 event.author, vote.target, vote.value, event.weight, event.by_self,
                 rules.self_weight if event.by_self else None, event.by_binder,
-                rules.binder_weight if event.by_binder else None, self.before(event.ticket),
-                *place,
+                rules.binder_weight if event.by_binder else None, event.ticket - 1, *place,
             ),
             lines.VoteCountUpdate(
                 vote.target, event.old, event.new, event.weight, rules.promote_at,
@@ -143,7 +132,7 @@ class Format:
         return [lines.PenaltyApplied(event.author, cost, event.gates, left, *place)]
 
     def _changed(self, event: StatusChanged, place: Place) -> list[lines.Details]:
-        rules, before = self.rules, self.before(event.ticket)
+        rules, before = self.rules, event.ticket - 1
         if not event.rose:
             return [
                 lines.Demotion(

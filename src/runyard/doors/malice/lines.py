@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import msgspec
 
 
-class Details(msgspec.Struct, frozen=True):
+class Details(msgspec.Struct, frozen=True, gc=False):
     """What a line says; `kind` is its event type."""
 
     kind: ClassVar[str]
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line of a log; its time is virtual."""
 
     timestamp: str
@@ -68,14 +68,14 @@ class BindDenied(BindApplied, frozen=True):
     kind: ClassVar[str] = "BIND_PIPELINE_DENIED"
 
 
-class VoteContext(msgspec.Struct, frozen=True):
+class VoteContext(msgspec.Struct, frozen=True, gc=False):
     """A vote as it was written."""
 
     vote_value: int
     raw_symbol: str
 
 
-class VoteMeaning(msgspec.Struct, frozen=True):
+class VoteMeaning(msgspec.Struct, frozen=True, gc=False):
     """A vote as it was understood."""
 
     action: str

@@ -131,12 +131,13 @@ class _Run:
             message = _message(logged, events)
             state, happened = self._system.step(state, message)
             paths.see(state)
-            expected = [line for event in happened for line in self._format.event(event)]
+            place = self._format.place(state.tickets, message.author)
+            expected = [line for event in happened for line in self._format.event(event, place)]
             self._compare(number, expected, events, risen=bool(tally.rises))
             changes = tally.see(happened)
             for event in happened:
                 if isinstance(event, VoteCounted | StatusChanged):
-                    self._expect(self._format.metric(event))
+                    self._expect(self._format.metric(event, place))
             rises = [change for change in changes if change.rose]
             for rise in rises:
                 self._expect(self._format.rise(rise, len(tally.rises)))
