@@ -253,6 +253,7 @@ class Runner:
             _off_loop(loop.close)
 
     def _begin(self, work: Work, chunk: int, begin: float) -> float:
+        started = now()  # before the engine can see it: so those that it sends next are later
         self._note(self._batch, work.task, work.attempt, chunk, begin)
         self._work = work
         self._context = None
@@ -260,7 +261,7 @@ class Runner:
             self._output.begin()
             if self.program.job.chdir:
                 os.chdir(self.workspace(work.task, work.attempt))
-        return now()
+        return started
 
     def _end(self, work: Work, *, ok: bool) -> None:
         self._output.end(self._folder, work.task, work.attempt)

@@ -36,8 +36,11 @@ def _queue_option(function: Any) -> Any:
 
 def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> int:
     from runyard.doors.agent.executor import BatchExecutor
+    from runyard.yard import Yard
 
-    with session.yard(create=action.startswith("add")) as yard:
+    makes = action.startswith("add") or session.has_yard()
+    # Where there is no yard the queue is empty, and a look makes none.
+    with session.yard(create=True) if makes else Yard("memory:") as yard:
         response = BatchExecutor(yard, queue=name_of_queue).perform(action, **arguments)
     session.say(response.message)
     session.document(response.data)

@@ -1,17 +1,19 @@
-"""What this engine may start: priority first, then first in, first out; retries when due."""
+"""What this engine may start: by priority, then by number; retries when due."""
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
 from itertools import count
 
 from runyard.attempt.wire import Item
-from runyard.spec.batch import ListedTask, decode_listed
+from runyard.spec.batch import ListedTask, settings_of
 from runyard.spec.outcome import sound
 from runyard.spec.status import Priority
 from runyard.store.rows import Claim
+
+Place = tuple[int, int]
+"""Where a task stands among others: its priority below zero, then its number."""
 
 
 class Held:
@@ -30,10 +32,9 @@ class Held:
         self.timeouts: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
         self._calls: dict[int, bytes] = {}  # what tasks call that were handed in
-        for task, content in claim.tasks.items():
-            with sound(f"task {task}"):
-                listed = decode_listed(content)
-            self._note(task, listed)
+        with sound(f"a task of batch {claim.batch}"):
+            for task, content in claim.tasks.items():
+                self._note(task, *settings_of(content))
 
     def enter(self, task: int, listed: ListedTask, content: bytes, call: bytes | None) -> None:
         """One more task, of a claim that grows."""
@@ -41,19 +42,19 @@ class Held:
         self.claim.tasks[task] = content
         if call is not None:
             self._calls[task] = call
-        self._note(task, listed)
+        self._note(task, listed.priority, listed.timeout, listed.retries)
 
     def forget(self, task: int) -> None:
         """One of its tasks has an outcome, and nothing is asked about it any more."""
         for notes in (self.claim.tasks, self._calls, self._priorities, self.retries, self.timeouts):
             notes.pop(task, None)
 
-    def _note(self, task: int, listed: ListedTask) -> None:
-        self._priorities[task] = listed.priority
-        if listed.retries is not None:
-            self.retries[task] = listed.retries
-        if listed.timeout is not None:
-            self.timeouts[task] = listed.timeout
+    def _note(self, task: int, priority: int, timeout: float | None, retries: int | None) -> None:
+        self._priorities[task] = priority
+        if retries is not None:
+            self.retries[task] = retries
+        if timeout is not None:
+            self.timeouts[task] = timeout
 
     def item(self, task: int, attempt: int) -> Item:
         """One of its tasks, ready to travel."""
@@ -81,7 +82,7 @@ class Agenda:
 
     def __init__(self) -> None:
         self._ranges: deque[tuple[Held, int, int]] = deque()
-        self._items: list[tuple[int, int, Held, Item]] = []
+        self._items: list[tuple[int, int, int, Held, Item]] = []
         self._later: list[tuple[float, int, Held, Item]] = []
         self._serial = count()
         self._in_ranges = 0
@@ -101,9 +102,9 @@ class Agenda:
         return self._later[0][0] if self._later else None
 
     @property
-    def next_priority(self) -> int | None:
-        """The priority of the item that is taken next."""
-        return -self._items[0][0] if self._items else None
+    def next_place(self) -> Place | None:
+        """Where the item stands that is taken next."""
+        return self._items[0][:2] if self._items else None
 
     def add_range(self, held: Held, low: int, high: int) -> None:
         """Numbers at their first attempt."""
@@ -112,17 +113,11 @@ class Agenda:
             self._in_ranges += high - low
 
     def add_item(self, held: Held, item: Item) -> None:
-        """One task with its attempt number."""
+        """One task with its attempt number; one that comes back stands where it stood."""
         if held.lost:
             return
-        entry = -held.priority_of(item.task), next(self._serial), held, item
+        entry = -held.priority_of(item.task), item.task, next(self._serial), held, item
         heapq.heappush(self._items, entry)
-
-    def add_back(self, held: Held, items: Iterable[Item]) -> None:
-        """Tasks that were taken and not started: they come before others of their priority."""
-        for item in () if held.lost else items:
-            entry = -held.priority_of(item.task), item.task - (1 << 62), held, item
-            heapq.heappush(self._items, entry)
 
     def add_later(self, due: float, held: Held, item: Item) -> None:
         """A retry."""
@@ -139,12 +134,12 @@ class Agenda:
     def take(self, most: int) -> Piece | None:
         """The next tasks, at most so many, all of one claim and one priority."""
         if self._items:
-            priority, _, held, _ = self._items[0]
+            priority, _, _, held, _ = self._items[0]
             items: list[Item] = []
-            while self._items and len(items) < most and self._items[0][2] is held:
+            while self._items and len(items) < most and self._items[0][3] is held:
                 if self._items[0][0] != priority:
                     break
-                items.append(heapq.heappop(self._items)[3])
+                items.append(heapq.heappop(self._items)[4])
             return Piece(held, 0, 0, items)
         if not self._ranges:
             return None
@@ -158,7 +153,7 @@ class Agenda:
     def drop(self, held: Held) -> None:
         """Another engine has this claim: nothing of it is started here."""
         held.lost = True
-        self._items = [entry for entry in self._items if entry[2] is not held]
+        self._items = [entry for entry in self._items if entry[3] is not held]
         self._later = [entry for entry in self._later if entry[2] is not held]
         heapq.heapify(self._items)
         heapq.heapify(self._later)
@@ -167,10 +162,10 @@ class Agenda:
 
     def remove(self, tasks: set[int]) -> list[tuple[Held, Item]]:
         """Take these out, wherever they wait."""
-        found = [(entry[2], entry[3]) for entry in self._items if entry[3].task in tasks]
+        found = [(entry[3], entry[4]) for entry in self._items if entry[1] in tasks]
         found += [(entry[2], entry[3]) for entry in self._later if entry[3].task in tasks]
         if found:
-            self._items = [entry for entry in self._items if entry[3].task not in tasks]
+            self._items = [entry for entry in self._items if entry[1] not in tasks]
             self._later = [entry for entry in self._later if entry[3].task not in tasks]
             heapq.heapify(self._items)
             heapq.heapify(self._later)

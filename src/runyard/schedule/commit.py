@@ -14,7 +14,7 @@ from typing import NamedTuple
 from runyard import faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
 from runyard.events import Event
-from runyard.schedule.agenda import Held
+from runyard.schedule.agenda import Held, Place
 from runyard.schedule.intake import Handed, Intake
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.outcome import OutcomeRow, Rows
@@ -77,7 +77,6 @@ class Wishes(NamedTuple):
     cancel: list[int]  # tasks that an engine holds
     cancelled: list[int]  # tasks that nobody held, and that are cancelled now
     leave: bool  # something more urgent waits elsewhere
-    waiting: int | None  # the highest priority among listed tasks that nobody holds
     engines: int  # that run this batch
 
 
@@ -95,6 +94,7 @@ class Committed(NamedTuple):
     claimed: Claimed | None
     refused: list[Refused]
     wishes: Wishes | None
+    waiting: Place | None  # of the listed task that comes first among those that nobody holds
 
 
 class Committer:
@@ -133,6 +133,7 @@ class Committer:
             if waiting.wanted:
                 claimed = self._claim(tx, waiting.wanted, token, unsure)
             wishes = None if look is None else self._look(tx, look)
+            free = tx.next_free(self._batch) if self._listed else None
             counts = tx.batch_by_id(self._batch)
             if counts is not None and counts.pending < 0:
                 raise StoreDamaged(
@@ -142,7 +143,8 @@ class Committer:
         faults.point("committed")
         if counts is None:
             raise StoreError("the batch was removed from the store while it ran")
-        return Committed(counts, claimed, refused, wishes)
+        place = None if free is None else (-free.priority, free.task)
+        return Committed(counts, claimed, refused, wishes, place)
 
     def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> Claimed:
         claim = tx.claim(
@@ -207,14 +209,12 @@ class Committer:
             else:
                 self._cancel_now(tx, task)
                 cancelled.append(task)
-        free = tx.next_free(self._batch) if self._listed else None
         return Wishes(
             control=batch.control if batch else None,
             stop=stop,
             cancel=held,
             cancelled=cancelled,
             leave=self._outranked is not None and self._outranked(tx),
-            waiting=None if free is None else free.priority,
             engines=1 + sum(self._store.alive(row.id) for row in others),
         )
 

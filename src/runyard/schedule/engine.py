@@ -221,6 +221,7 @@ class Engine:
             agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
             meter=meter, intake=self._intake, spent=self._spent,
             leaves=self._outranked is not None,
+            in_order=batch.listed and not (self._intake is not None and self._intake.only),
         )  # fmt: skip
 
     def _say(self, recorder: Recorder, event: Event) -> None:

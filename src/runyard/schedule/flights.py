@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from itertools import count
+from time import perf_counter, sleep
 
 from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import Chunk, Item
 from runyard.backends.base import Backend
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Held
+from runyard.schedule.agenda import Agenda, Held, Place
 from runyard.spec.task import Options
+
+MOMENT = 0.001
+"""For so long a task that was just sent is watched until it begins,"""
+
+GLANCE = 0.00005
+"""so often."""
+
+LOADING_SECONDS = 0.25
+"""A lane that still loads what its first task calls does not hold up the others for longer."""
 
 
 class Flight:
     """What was sent to a lane, and how far it has got."""
 
-    __slots__ = ("chunk", "done", "held", "kept", "lane")
+    __slots__ = ("chunk", "done", "held", "kept", "lane", "sent")
 
     def __init__(self, chunk: Chunk, held: Held, lane: int) -> None:
         self.chunk = chunk
@@ -25,6 +35,7 @@ class Flight:
         self.lane = lane
         self.done = 0
         self.kept = chunk.size  # tasks from here on were taken back
+        self.sent = perf_counter()
 
     def rest(self, start: int) -> list[Item]:
         """What is left of it from a position on."""
@@ -43,11 +54,22 @@ class Flight:
 class Flights:
     """The chunks that each lane holds; what can't go on there goes back to the agenda."""
 
-    def __init__(self, backend: Backend, slots: Slots, agenda: Agenda, options: Options) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        slots: Slots,
+        agenda: Agenda,
+        options: Options,
+        *,
+        in_order: bool = False,
+    ) -> None:
         self._backend = backend
         self._slots = slots
         self._agenda = agenda
         self._options = options
+        self._in_order = in_order  # what waits in a lane holds up all others
+        self._last: Flight | None = None  # what was sent last
+        self.awaited = False  # it has to begin before a lane that is free gets something
         self._by_id: dict[int, Flight] = {}
         self._lanes: list[deque[Flight]] = []
         self._slack: set[int] = set()  # lanes that have room
@@ -70,17 +92,6 @@ class Flights:
         """How many tasks are under way."""
         return sum(flight.kept - flight.done for flight in self._by_id.values())
 
-    @property
-    def waiting_priority(self) -> int | None:
-        """The highest priority among listed tasks that wait behind others in a lane."""
-        found = None
-        for lane in self._lanes:
-            for at, flight in enumerate(lane):
-                if flight.chunk.items and (at or flight.kept - flight.done > 1):
-                    priority = flight.held.priority_of(flight.chunk.items[-1].task)
-                    found = priority if found is None else max(found, priority)
-        return found
-
     def get(self, chunk: int) -> Flight | None:
         """The flight of a chunk, if it has not ended."""
         return self._by_id.get(chunk)
@@ -94,10 +105,55 @@ class Flights:
         self._grow()
         return sorted(n for n in self._slack if len(self._lanes[n]) <= level)
 
+    def lane_in_order(self, depth: int) -> int | None:
+        """The lane where what is sent next begins after all that was sent before; None: not yet.
+
+        Behind what was sent last, where that has not begun, else any that is free.
+        """
+        self._grow()
+        last, self.awaited = self._last, False
+        room = self._backend.room
+        if depth > 1 and last is not None and not self._has_begun(last):
+            has_room = len(self._lanes[last.lane]) < depth and room(last.lane)
+            return last.lane if has_room else None
+        free = next((n for n in self._slack if not self._lanes[n] and room(n)), None)
+        if free is not None and last is not None and not self._begins(last):
+            self.awaited = True
+            return None
+        return free
+
+    def recall(self, place: Place) -> None:
+        """Take back what has not begun and comes after this place."""
+        last = self._last
+        if last is not None and not self._has_begun(last):
+            task = last.chunk.tasks()[last.kept - 1]
+            if place < (-last.held.priority_of(task), task):
+                self.take_back(last.lane)
+
+    def _begins(self, flight: Flight) -> bool:
+        """Whether all of it has begun, or does in a moment."""
+        until = perf_counter() + MOMENT
+        while not self._has_begun(flight):
+            if flight.kept - flight.done > 1 or perf_counter() > until:
+                return False
+            sleep(GLANCE)
+        return True
+
+    def _has_begun(self, flight: Flight) -> bool:
+        """Whether the last task of it has begun; a lane that takes nothing is not waited for."""
+        if self._by_id.get(flight.chunk.id) is not flight:
+            return True
+        if self._backend.distance > 1:  # too far to see in time
+            return flight.kept - flight.done <= 1
+        note = self._slots.read(flight.lane)
+        if note.task == IDLE:
+            return perf_counter() - flight.sent > LOADING_SECONDS
+        return note.chunk == flight.chunk.id and note.task == flight.chunk.tasks()[flight.kept - 1]
+
     def fly(self, lane: int, low: int, high: int, items: list[Item] | None, held: Held) -> None:
         """Send a chunk to a lane."""
         flight = Flight(Chunk(next(self._ids), low, high, items), held, lane)
-        self._by_id[flight.chunk.id] = flight
+        self._by_id[flight.chunk.id] = self._last = flight
         self._lanes[lane].append(flight)
         if len(self._lanes[lane]) >= self._backend.depth:
             self._slack.discard(lane)
@@ -111,9 +167,8 @@ class Flights:
 
     def put_back(self, flight: Flight, start: int) -> None:
         """What comes from this position on goes back to the agenda."""
-        items = flight.rest(start)
-        if items:
-            self._agenda.add_back(flight.held, items)
+        for item in flight.rest(start):
+            self._agenda.add_item(flight.held, item)
         flight.kept = min(flight.kept, max(start, flight.done))
 
     def take_back(self, lane: int) -> None:
@@ -146,7 +201,7 @@ class Flights:
     def watch(self) -> None:
         """End what is past its limits; where lanes idle, take from behind what takes long."""
         limited = self._options.timeout or self._options.memory or self.limits
-        free = 0 if self._agenda.ready else self._free()
+        free = self._free() if self._in_order or not self._agenda.ready else 0
         if not limited and not free:
             return
         for number, lane in enumerate(self._lanes):

@@ -68,7 +68,7 @@ class Judge:
         """Its lane was ended, or died, while the task ran."""
         assert loss.task is not None
         if loss.error == DEADLINE:
-            self._agenda.add_back(held, [held.item(loss.task, loss.attempt)])
+            self._agenda.add_item(held, held.item(loss.task, loss.attempt))
         elif loss.error == "TaskCancelled":
             self.cancelled(held, loss.task)
         elif loss.error == "WorkerDied":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.slots import Slots
-from runyard.attempt.wire import Emission, Item, Loss, Report
+from runyard.attempt.wire import Emission, Loss, Report
 from runyard.backends.base import Backend
 from runyard.events import (
     Event,
@@ -26,9 +26,10 @@ from runyard.events import (
     WorkerLost,
 )
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Held, Piece
+from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.commit import Wishes
-from runyard.schedule.flights import Flight, Flights
+from runyard.schedule.dispatch import Dispatch
+from runyard.schedule.flights import MOMENT, Flight, Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
 from runyard.schedule.recorder import Recorder
@@ -77,6 +78,7 @@ class Loop:
         intake: Intake | None = None,
         spent: float = 0.0,
         leaves: bool = False,
+        in_order: bool = False,
     ) -> None:
         self._name = name
         self._options = options
@@ -89,19 +91,22 @@ class Loop:
         self._intake = intake
         self._spent = spent  # of the deadline
         self._leaves = leaves  # when there is nothing to claim
-        self._flights = Flights(backend, slots, agenda, options)
+        self._flights = Flights(backend, slots, agenda, options, in_order=in_order)
         self._supply = Supply(
             name=name, priority=options.priority, lanes=backend.lanes,
-            fragile=not backend.capabilities.survives_crash, agenda=agenda, flights=self._flights,
-            recorder=recorder, history=history, intake=intake,
+            fragile=not backend.capabilities.survives_crash, listed=in_order, agenda=agenda,
+            flights=self._flights, recorder=recorder, history=history, intake=intake,
         )  # fmt: skip
         self._mean = policy.Mean()
+        self._lanes = Dispatch(
+            backend=backend, agenda=agenda, flights=self._flights, supply=self._supply,
+            recorder=recorder, judge=judge, mean=self._mean, intake=intake, in_order=in_order,
+        )  # fmt: skip
         self._pace = policy.Pace()
         self._ending: End | None = None
         self._began = clock.monotonic()
         self._shown = 0.0
         self._ticked = 0.0
-        self._alone = False  # a suspect is under way
         self._at_once = False  # a stop does not wait for what runs
         self._drained = False  # nothing more is started
         self._waits = False  # for the store
@@ -168,6 +173,8 @@ class Loop:
         return self._supply.is_dry and not waits and not self._recorder.backlog
 
     def _patience(self) -> float:
+        if self._flights.awaited:
+            return MOMENT
         due = self._agenda.next_due()
         return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))
 
@@ -183,51 +190,13 @@ class Loop:
             self._cancel_waiting()
 
     def _dispatch(self) -> None:
-        """Fill lanes that have room, one chunk each in turn."""
+        """Give lanes something to do, unless what they bring could not be kept."""
         if self._recorder.is_behind or self._recorder.unready is not None:
             return
         budget = self._budget_left()
         if budget < 1:
             return
-        if self._supply.suspects:
-            if not self._flights:
-                held, item = self._supply.suspects.popleft()
-                self._flights.fly(0, 0, 0, [item], held)
-                self._alone = True
-            return
-        if self._alone and self._flights:
-            return
-        self._alone = False
-        self._fill(budget)
-
-    def _fill(self, budget: float) -> None:
-        """Send at most so many tasks."""
-        mean, backend = self._mean, self._backend
-        depth = policy.lane_depth(mean.value, backend.lanes, backend.depth, backend.distance)
-        unclaimed = self._supply.unclaimed
-        ahead = None if self._agenda.next_priority is None else self._flights.waiting_priority
-        for level in range(depth):
-            for number in self._flights.with_room(level):
-                if not self._agenda.ready or self._comes_after(ahead):
-                    return
-                room = backend.room(number)
-                if room:
-                    priority = self._agenda.next_priority
-                    left = self._agenda.ready + unclaimed
-                    size = policy.chunk_size(
-                        mean.value, mean.count, left, backend.lanes, depth, backend.distance
-                    )
-                    sent = self._send(number, int(min(size, room, budget)))
-                    budget -= sent
-                    if priority is not None and (sent > 1 or level):
-                        ahead = priority if ahead is None else max(ahead, priority)
-                    if budget < 1:
-                        return
-
-    def _comes_after(self, ahead: int | None) -> bool:
-        """Whether what is next must let tasks start first that wait behind others in a lane."""
-        following = self._agenda.next_priority
-        return ahead is not None and following is not None and following < ahead
+        self._lanes.fill(budget)
 
     def _budget_left(self) -> float:
         """How many tasks may be started; none, and nothing under way, ends the run."""
@@ -247,26 +216,6 @@ class Loop:
 
     def _warn(self, text: str) -> None:
         self._publish(Notice(batch=self._name, text=text, level="warning"))
-
-    def _send(self, lane: int, size: int) -> int:
-        while (piece := self._agenda.take(size)) is not None:
-            items = self._allowed(piece)
-            if items != []:
-                self._flights.fly(lane, piece.low, piece.high, items, piece.held)
-                return len(items) if items is not None else piece.high - piece.low
-        return 0
-
-    def _allowed(self, piece: Piece) -> list[Item] | None:
-        """Those of a piece that whoever handed them in still wants."""
-        if piece.items is None or self._intake is None:
-            return piece.items
-        allowed = []
-        for item in piece.items:
-            if self._intake.may_start(item.task):
-                allowed.append(item)
-            else:
-                self._judge.cancelled(piece.held, item.task)
-        return allowed
 
     # Work out
 
@@ -308,7 +257,8 @@ class Loop:
                 continue
             running = flight
             others = [i for i in flight.rest(flight.done) if i.task != loss.task]
-            self._agenda.add_back(flight.held, others)
+            for item in others:
+                self._agenda.add_item(flight.held, item)
         task = loss.task if running is not None else None
         if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
             self._publish(
@@ -376,7 +326,6 @@ class Loop:
             elif wishes.leave:
                 self.stop(End.LEFT)
             self._supply.look_again()
-            self._supply.note_waiting(wishes.waiting)
             for task in wishes.cancelled:
                 self._publish(TaskCancelled(batch=self._name, task=task))
             fresh = set(wishes.cancel) - self._judge.cancelling

@@ -23,8 +23,13 @@ ALONE_SECONDS = 0.05
 STALL_SECONDS = 0.05
 """What waits behind a task that has run for so long goes to a lane that is free."""
 
+ORDERLY_SECONDS = 0.0005
+"""About what it takes to hand one task to a lane and to see that it has begun."""
+
 CLAIM_SECONDS = 1.0
 CLAIM_MAX = 65_536
+LISTED_MAX = 16_384
+"""Listed tasks have a row each, so that a claim takes a while: others are run meanwhile."""
 
 
 def chunk_size(
@@ -49,11 +54,21 @@ def lane_depth(mean: float | None, lanes: int, most: int, distance: float = 1.0)
     return 1 if mean is None or mean >= alone else most
 
 
-def claim_size(mean: float | None, lanes: int, engines: int, pending: int) -> int:
+def travels_together(mean: float | None, distance: float = 1.0) -> bool:
+    """Whether tasks that must begin in order are so short that one lane takes many of them.
+
+    Longer ones go one by one, each to a lane that is free.
+    """
+    return mean is not None and mean < ORDERLY_SECONDS * distance
+
+
+def claim_size(
+    mean: float | None, lanes: int, engines: int, pending: int, most: int = CLAIM_MAX
+) -> int:
     """How many tasks to claim: about a second's work, and never more than a fair share."""
     by_time = 4 * lanes if mean is None else int(CLAIM_SECONDS * lanes / max(mean, 1e-9))
     fair = -(-pending // engines) if engines > 1 else pending
-    return max(1, lanes, min(max(by_time, 2 * lanes), CLAIM_MAX, fair))
+    return max(1, lanes, min(max(by_time, 2 * lanes), most, fair))
 
 
 def wants_retry(options: Options, retries: int, attempt: int, classes: list[str]) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from runyard.errors import StoreConflict, StoreError, StoreFull, StoreUnready
 from runyard.events import AuditLog, Event, to_record
-from runyard.schedule.agenda import Held
+from runyard.schedule.agenda import Held, Place
 from runyard.schedule.commit import Claimed, Committer, Entry, Pace, Refused, Waiting, Wishes
 from runyard.schedule.intake import Intake
 from runyard.spec.outcome import OutcomeRow, Rows
@@ -70,6 +70,7 @@ class Recorder:
         self._unsure = False  # the last commit failed: it may have gone through all the same
         self._closing = False
         self._looked = 0.0
+        self._seen = self._sought = store.news()  # what the last look saw; what it is to see
         self.running = 0  # the loop keeps this up to date; shown by `status`
         self.rate = 0.0
         self.engines = 1  # that run this batch, as of the last look
@@ -77,6 +78,7 @@ class Recorder:
         self.recorded = 0  # outcomes of this engine
         self.backlog = 0  # rows that wait to be written
         self._bytes = 0  # of their values
+        self.waiting: Place | None = None  # of the listed task that is next and nobody's
         self.claims: deque[Claimed] = deque()
         self.refused: deque[Refused] = deque()
         self.wishes: deque[Wishes] = deque()
@@ -95,6 +97,17 @@ class Recorder:
     def is_behind(self) -> bool:
         """Whether more than enough waits for the disk."""
         return self.backlog > MOST_ROWS or self._bytes > MOST_BYTES
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the loop knows all that others have done; if not, it is looked for at once."""
+        if self.claims or self.wishes:
+            return False
+        news = self._store.news()
+        if news not in (self._seen, self._sought):
+            self._sought = news
+            self.look()
+        return news == self._seen
 
     @property
     def look_seconds(self) -> float:
@@ -240,6 +253,7 @@ class Recorder:
         look = pace if now - self._looked > self._store.look_seconds else None
         if look is None and not waiting.is_for_the_store:
             return
+        news = self._store.news()
         if look is not None:
             self._looked = now  # beforehand: who asks for a look meanwhile gets another one
         done = self._committer.commit(waiting, self._token, unsure=self._unsure, look=look)
@@ -257,6 +271,9 @@ class Recorder:
         if done.wishes is not None:
             self.engines = done.wishes.engines
             self.wishes.append(done.wishes)
+        self.waiting = done.waiting
+        if done.wishes is not None:
+            self._seen = news
         if waiting.wanted or done.wishes is not None or not self.counts.pending:
             self._wake()
 

@@ -39,6 +39,7 @@ class Supply:
         priority: int,
         lanes: int,
         fragile: bool,
+        listed: bool,
         agenda: Agenda,
         flights: Flights,
         recorder: Recorder,
@@ -48,6 +49,7 @@ class Supply:
         self._name = name
         self._priority = priority
         self.lanes = lanes  # how many there are now
+        self._most = policy.LISTED_MAX if listed else policy.CLAIM_MAX  # tasks of a claim
         self._fragile = fragile  # a task that dies takes the engine with it
         self._agenda = agenda
         self._flights = flights
@@ -58,7 +60,6 @@ class Supply:
         self._held: list[Held] = []
         self._dry_until = 0.0  # nothing to claim; look again then
         self._dry_rounds = 0
-        self._urgent = False  # something waits that comes before what is held
         self.asked = False  # a claim is on its way
         self.suspects: deque[tuple[Held, Item]] = deque()  # an engine died of them: they go alone
 
@@ -66,10 +67,10 @@ class Supply:
         """Take what has come in, and ask for more in time; whether something came."""
         handed = self._take_handed()
         claimed = self._take_claims()
-        if not self.asked and (self._urgent or self._wants_more(mean)):
-            self.asked, self._urgent = True, False
+        if not self.asked and (self.is_overtaken or self._wants_more(mean)):
+            self.asked = True
             pending, engines = self._recorder.counts.pending, self._recorder.engines
-            self._recorder.want(policy.claim_size(mean, self.lanes, engines, pending))
+            self._recorder.want(policy.claim_size(mean, self.lanes, engines, pending, self._most))
         return handed or claimed
 
     def take_last(self) -> None:
@@ -81,16 +82,19 @@ class Supply:
         """Something has changed: there may be more to claim."""
         self._dry_until = 0.0
 
-    def note_waiting(self, priority: int | None) -> None:
-        """Tasks of this priority are nobody's: more urgent ones than those held go first."""
-        held = self._agenda.next_priority
-        self._urgent = priority is not None and held is not None and priority > held
-
     def leave(self) -> list[Claim]:
         """Claims that still hold tasks, to be given back."""
         fetched = [each.claim for each in self._recorder.claims if each.claim is not None]
         own = [] if self._intake is None else [self._intake.held]
         return fetched + [held.claim for held in self._held + own if held.left > 0]
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether a task that nobody holds comes before all those on the agenda."""
+        if self._intake is not None and self._intake.only:
+            return False
+        waiting, following = self._recorder.waiting, self._agenda.next_place
+        return waiting is not None and following is not None and waiting < following
 
     @property
     def is_dry(self) -> bool:
@@ -162,7 +166,7 @@ class Supply:
             return False
         if self._intake is not None and self._intake.only:
             return False
-        low_water = policy.claim_size(mean, self.lanes, 1, 1 << 60) // 2
+        low_water = policy.claim_size(mean, self.lanes, 1, 1 << 60, self._most) // 2
         return self._agenda.ready < low_water and self._recorder.counts.pending > 0
 
     def _enter(self, held: Held) -> None:

@@ -238,6 +238,16 @@ def decode_listed(data: bytes) -> ListedTask:
     return ListedTask(Target(*target), params, name, tuple(after), *rest)
 
 
+_settings = msgspec.msgpack.Decoder(
+    tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw, msgspec.Raw, int, float | None, int | None]
+)
+
+
+def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
+    """Priority, timeout and retries of a listed task as stored; the rest is not looked at."""
+    return _settings.decode(data)[4:]
+
+
 def _described(
     fn: Call,
     params: Mapping[str, Any] | None,

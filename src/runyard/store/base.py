@@ -234,6 +234,13 @@ class Store(ABC):
         """
         return lambda: None
 
+    def news(self) -> object:
+        """Something that changes whenever others are told of a change; cheap to ask for.
+
+        Where a store can't tell, it never does.
+        """
+        return None
+
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Do this in a transaction, again if the database went away; so it may happen twice."""
         until = clock.monotonic() + StoreAway.patience

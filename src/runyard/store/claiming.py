@@ -19,6 +19,7 @@ from runyard.store.rows import (
     first_free,
     gaps,
 )
+from runyard.store.statements import sealed
 from runyard.store.writing import SqlWriter, batched
 
 
@@ -53,6 +54,8 @@ class SqlClaims(SqlWriter):
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
+            if self._held(claim, tasks) == len(tasks):
+                return True
             tokens = self._tokens(claim.batch, tasks)
             ended = sorted(task for task in tasks if task not in tokens)
             mine = all(token == claim.token for token in tokens.values())
@@ -159,6 +162,16 @@ class SqlClaims(SqlWriter):
             rows += self._all(QueueRow, table, *where, locked=True)
         return rows
 
+    def _held(self, claim: Claim, tasks: Sequence[int]) -> int:
+        """How many of the tasks are held under the claim's token, locked."""
+        table, count = schema.queue, 0
+        for some in batched(tasks):
+            where = table.c.batch == claim.batch, self._among(table.c.task, some)
+            mine = select(table.c.task).where(*where, table.c.token == claim.token)
+            query = select(func.count()).select_from(mine.with_for_update().subquery())
+            count += self._connection.scalar(query) or 0
+        return count
+
     def _tokens(self, batch: int, tasks: Sequence[int]) -> dict[int, str | None]:
         """Under which token each of the tasks without an outcome is held, locked."""
         table, found = schema.queue, dict[int, str | None]()
@@ -179,10 +192,9 @@ class SqlClaims(SqlWriter):
 
     def _give(self, rows: list[QueueRow], engine: int | None, token: str | None) -> None:
         """Let listed tasks be an engine's, or nobody's."""
-        self._put_many(
-            schema.queue,
-            [msgspec.structs.replace(row, engine=engine, token=token) for row in rows],
-        )
+        given = [(r.batch, r.task, r.priority, r.waiting, engine, token) for r in rows]
+        if given:
+            self._put_sealed(schema.queue, sealed(schema.queue, given))
 
     def _is_free(self, claim: ClaimRow) -> bool:
         return claim.engine is None or not self._alive(claim.engine)

@@ -26,6 +26,7 @@ class Listener:
         self._connect = connect
         self._lock = threading.Lock()
         self._heard: list[Callable[[], None]] = []
+        self.count = 0  # of news
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -64,6 +65,7 @@ class Listener:
                 threading.Event().wait(PATIENCE)
 
     def _tell(self) -> None:
+        self.count += 1
         with self._lock:
             listeners = list(self._heard)
         for heard in listeners:

@@ -99,12 +99,6 @@ class PostgresTransaction(SqlTransaction):
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
         self._driver.execute(query, arrays)
 
-    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
-        source, arrays = _unnested(list(table.primary_key), keys)
-        self._driver.execute(
-            f"DELETE FROM {table.name} t USING {source} WHERE {_same_key(table)}", arrays
-        )
-
     def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
         return column == any_(cast_to(list(numbers), ARRAY(BigInteger)))
 
@@ -178,6 +172,9 @@ class PostgresStore(Store):
 
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
         return self._listener.add(heard)
+
+    def news(self) -> object:
+        return self._listener.count
 
     def check(self) -> Iterator[str]:
         try:

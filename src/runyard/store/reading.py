@@ -22,7 +22,7 @@ from runyard.store.rows import (
     TaskRow,
     Timings,
 )
-from runyard.store.statements import checked, keyed, run, statements
+from runyard.store.statements import checked, checked_all, keyed, run, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
 FIRST_PAGE, MOST_ROWS = 64, 4000
@@ -176,7 +176,7 @@ class SqlSnapshot:
         query = select(table).where(*where).order_by(*order).limit(limit)
         if locked or skip_locked:
             query = query.with_for_update(skip_locked=skip_locked)
-        return [checked(kind, table, row) for row in self._fetched(query)]
+        return checked_all(kind, table, self._fetched(query))
 
     def _fetched(self, query: Any) -> Sequence[Any]:
         """Everything that a query finds, past SQLAlchemy's own rows."""

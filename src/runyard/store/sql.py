@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -76,24 +77,23 @@ class SqlTransaction(SqlClaims):
     ) -> None:
         row = self.batch_by_id(batch)
         assert row is not None
-        created = clock.now()
-        numbered = list(enumerate(tasks, start=row.next_task))
+        created, first = clock.now(), row.next_task
         self._insert_many(
             schema.tasks,
-            ((batch, n, name, priority, content, created)
-             for n, (name, priority, content, _) in numbered),
+            [(batch, n, name, priority, content, created)
+             for n, (name, priority, content, _) in enumerate(tasks, first)],
         )  # fmt: skip
-        done = self._completed_among({before for _, task in numbered for before in task[3]}, batch)
-        edges = [(batch, b, n) for n, task in numbered for b in task[3] if b not in done]
-        waits: dict[int, int] = {}
-        for _, _, number in edges:
-            waits[number] = waits.get(number, 0) + 1
+        later = [(n, task[3]) for n, task in enumerate(tasks, first) if task[3]]
+        done = self._completed_among({before for _, after in later for before in after}, batch)
+        edges = [(batch, before, n) for n, after in later for before in after if before not in done]
+        waits = Counter(number for _, _, number in edges)
         self._insert_many(
             schema.queue,
-            ((batch, n, task[1], waits.get(n, 0), engine, token) for n, task in numbered),
-        )
+            [(batch, n, task[1], waits.get(n, 0), engine, token)
+             for n, task in enumerate(tasks, first)],
+        )  # fmt: skip
         self._insert_many(schema.edges, edges)
-        total, end = row.total + len(numbered), row.next_task + len(numbered)
+        total, end = row.total + len(tasks), first + len(tasks)
         self.update_batch(batch, total=total, frontier=end, finished=None)
 
     def forget(self, batch: int) -> int:
@@ -125,7 +125,9 @@ class SqlTransaction(SqlClaims):
             name = Status.of(code).value
             counted[name] = self._insert_outcomes(batch, code, of_kind)
         if listed:
-            self._drop_many(schema.queue, [(batch, task) for task in rows.tasks])
+            for some in batched(rows.tasks):
+                where = schema.queue.c.batch == batch, self._among(schema.queue.c.task, some)
+                self._connection.execute(delete(schema.queue).where(*where))
         found = self.batch_by_id(batch)
         assert found is not None
         changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
@@ -136,7 +138,10 @@ class SqlTransaction(SqlClaims):
         return sum(counted.values())
 
     def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
-        edges, found = schema.edges, set()
+        edges, found = schema.edges, set[int]()
+        one = select(edges.c.task).where(edges.c.batch == batch).limit(1)
+        if self._connection.scalar(one) is None:
+            return found
         for some in batched(tasks):
             where = edges.c.batch == batch, self._among(edges.c.before, some)
             found |= set(self._connection.scalars(select(edges.c.before).where(*where)))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,49 +53,51 @@ _INSERT = (
 class SqliteTransaction(SqlTransaction):
     """Reads and writes while no other process writes."""
 
+    has_news = False  # for other engines
+
+    def _notify(self, batch: int) -> None:  # noqa: ARG002
+        self.has_news = True
+
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
         # What all of them share stands in the statement: binding costs.
-        driver: Any = self._connection.connection.driver_connection
-        flat, width, count = rows.flat, WIDTH, 0
+        flat, width = rows.flat, WIDTH
         one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         if flat[_ERROR::WIDTH].count(None) == len(rows):
             one = f"({int(batch)}, ?, {int(status)}, ?, ?, NULL, ?, ?, ?, ?)"
             flat, width = flat.copy(), WIDTH - 2
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
-        step = GROUP * width
+        return self._insert_flat(_INSERT, one, flat, width)
+
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
+        self._write_sealed("INSERT OR IGNORE" if absent else "INSERT", table, rows)
+
+    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+        self._write_sealed("INSERT OR REPLACE", table, rows)
+
+    def _write_sealed(self, verb: str, table: Table, rows: Sequence[Values]) -> None:
+        names = [f'"{c.name}"' for c in table.c]
+        head = f"{verb} INTO {table.name} ({', '.join(names)}) VALUES "
+        one = f"({', '.join('?' * len(names))})"
+        self._insert_flat(head, one, list(chain.from_iterable(rows)), len(names))
+
+    def _insert_flat(self, head: str, one: str, flat: list[Any], width: int) -> int:
+        """Insert values of so many a row, many rows in a statement; how many rows went in."""
+        driver: Any = self._connection.connection.driver_connection
+        step, count = GROUP * width, 0
         whole = len(flat) - len(flat) % step
         for size, groups in (
             (GROUP, [flat[at : at + step] for at in range(0, whole, step)]),
             (1, [flat[at : at + width] for at in range(whole, len(flat), width)]),
         ):
             if groups:
-                statement = _INSERT + ", ".join([one] * size)
+                statement = head + ", ".join([one] * size)
                 count += driver.executemany(statement, groups).rowcount
         return count
-
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
-        names = [f'"{c.name}"' for c in table.c]
-        places = ", ".join("?" * len(names))
-        verb = "INSERT OR IGNORE" if absent else "INSERT"
-        self._many(f"{verb} INTO {table.name} ({', '.join(names)}) VALUES ({places})", rows)
-
-    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
-        changed = ", ".join(f'"{c.name}" = ?' for c in table.c)
-        keys = [at for at, c in enumerate(table.c) if c.primary_key]
-        values = [(*row, *(row[at] for at in keys)) for row in rows]
-        self._many(f"UPDATE {table.name} SET {changed} WHERE {_by_key(table)}", values)
-
-    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
-        self._many(f"DELETE FROM {table.name} WHERE {_by_key(table)}", keys)
 
     def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
         # One parameter however many there are: so the statement is compiled once.
         listed = func.json_each(json.dumps(list(numbers))).table_valued("value")
         return column.in_(select(listed.c.value))
-
-    def _many(self, statement: str, rows: Sequence[Values]) -> None:
-        driver: Any = self._connection.connection.driver_connection
-        driver.executemany(statement, rows)
 
 
 class SqliteStore(Store):
@@ -126,8 +129,11 @@ class SqliteStore(Store):
             if self._writer is None:
                 self._writer = self._open("BEGIN IMMEDIATE")
             with self._writer.begin():
-                yield SqliteTransaction(self._writer, self.alive)
+                transaction = SqliteTransaction(self._writer, self.alive)
+                yield transaction
                 faults.point("commit")
+            if transaction.has_news:
+                self._life.ring()
 
     @contextmanager
     def snapshot(self) -> Iterator[SqlSnapshot]:
@@ -142,6 +148,9 @@ class SqliteStore(Store):
 
     def drop_life(self, engine: int) -> None:
         self._life.drop(engine)
+
+    def news(self) -> object:
+        return self._life.rung()
 
     def check(self) -> Iterator[str]:
         try:
@@ -167,10 +176,6 @@ class SqliteStore(Store):
 
     def _open(self, begin: str) -> Connection:
         return self._engine.connect().execution_options(runyard_begin=begin)
-
-
-def _by_key(table: Table) -> str:
-    return " AND ".join(f'"{c.name}" = ?' for c in table.primary_key)
 
 
 def _connect(path: Path, durable: bool) -> sqlite3.Connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,8 +69,21 @@ def seal(table: Table, columns: tuple[Any, ...]) -> int:
     return checksum((str(table.name), *columns))
 
 
+def sealed(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Whole rows, each with its seal at the end."""
+    name = str(table.name)
+    return [(*row, checksum((name, *row))) for row in rows]
+
+
 def checked(kind: type[R], table: Table, row: Sequence[Any]) -> R:
-    columns, stored = row[:-1], row[-1]
-    if seal(table, tuple(columns)) != stored:
-        raise damaged(table.name, f"row {columns[:2]!r}")
-    return kind(*columns)
+    return checked_all(kind, table, [row])[0]
+
+
+def checked_all(kind: type[R], table: Table, rows: Iterable[Sequence[Any]]) -> list[R]:
+    """What whole rows hold, where their seals say that it is what was written."""
+    name, found = str(table.name), []
+    for *columns, stored in rows:
+        if checksum((name, *columns)) != stored:
+            raise damaged(name, f"row {columns[:2]!r}")
+        found.append(kind(*columns))
+    return found

@@ -20,6 +20,7 @@ from runyard.store.statements import (
     keyed,
     run,
     seal,
+    sealed,
     statements,
 )
 
@@ -49,10 +50,6 @@ class SqlWriter(SqlSnapshot, ABC):
         """Write whole rows that are there already, by their keys."""
 
     @abstractmethod
-    def _drop_many(self, table: Table, keys: Sequence[Values]) -> None:
-        """Delete rows by their keys."""
-
-    @abstractmethod
     def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
         """Whether the column is one of these."""
 
@@ -80,13 +77,12 @@ class SqlWriter(SqlSnapshot, ABC):
         """Write a row that is there already, by its key."""
         values = msgspec.structs.asdict(row)
         keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-        sealed = seal(table, tuple(values.values()))
-        run(self._connection, statements(table).put, **keys, **values, checksum=sealed)
+        mark = seal(table, tuple(values.values()))
+        run(self._connection, statements(table).put, **keys, **values, checksum=mark)
 
     def _put_many(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
-        values = [msgspec.structs.astuple(row) for row in rows]
-        if values:
-            self._put_sealed(table, [(*row, seal(table, row)) for row in values])
+        if rows:
+            self._put_sealed(table, sealed(table, map(msgspec.structs.astuple, rows)))
 
     def _drop(self, table: Table, *key: Any) -> None:
         run(self._connection, statements(table).drop, **keyed(table, key))
@@ -95,9 +91,9 @@ class SqlWriter(SqlSnapshot, ABC):
         self, table: Table, rows: Iterable[tuple[Any, ...]], *, absent: bool = False
     ) -> None:
         """Insert rows; with `absent` those alone whose key is not there."""
-        sealed = [(*row, seal(table, row)) for row in rows]
-        if sealed:
-            self._insert_sealed(table, sealed, absent=absent)
+        whole = sealed(table, rows)
+        if whole:
+            self._insert_sealed(table, whole, absent=absent)
 
 
 def batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

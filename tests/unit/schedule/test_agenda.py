@@ -82,21 +82,24 @@ def test_what_travels_together_belongs_to_one_claim() -> None:
 
 def test_what_travels_together_has_one_priority() -> None:
     agenda, held = Agenda(), held_tasks(*range(5), t1=3, t3=3)
-    assert agenda.next_priority is None
+    assert agenda.next_place is None
     for task in range(5):
         agenda.add_item(held, held.item(task, 0))
-    assert agenda.next_priority == 3
+    assert agenda.next_place == (-3, 1)
     assert numbers(agenda.take(10)) == [1, 3]
-    assert agenda.next_priority == 1
+    assert agenda.next_place == (-1, 0)
     assert numbers(agenda.take(10)) == [0, 2, 4]
 
 
-def test_what_was_taken_and_not_started_comes_before_others_of_its_priority() -> None:
+def test_what_comes_late_or_comes_back_stands_where_its_number_says() -> None:
     agenda, held = Agenda(), held_tasks(*range(6), t2=3)
-    for task in range(3):
+    for task in (5, 2, 4, 0):
         agenda.add_item(held, held.item(task, 0))
-    agenda.add_back(held, [held.item(5, 0), held.item(4, 0)])
-    assert drained(agenda) == [2, 4, 5, 0, 1]
+    assert numbers(agenda.take(1)) == [2]
+    assert numbers(agenda.take(1)) == [0]
+    for task in (0, 3):
+        agenda.add_item(held, held.item(task, 0))
+    assert drained(agenda) == [0, 3, 4, 5]
 
 
 def test_a_retry_stands_in_line_when_it_is_due() -> None:
@@ -108,7 +111,7 @@ def test_a_retry_stands_in_line_when_it_is_due() -> None:
     assert (agenda.ready, agenda.waiting, agenda.next_due()) == (1, 1, 5.0)
     agenda.add_item(held, held.item(2, 0))
     agenda.wake_due(5.0)
-    assert drained(agenda) == [1, 2, 0]
+    assert drained(agenda) == [0, 1, 2]
 
 
 def test_what_is_removed_is_found_wherever_it_waits() -> None:
@@ -143,11 +146,10 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         self.listed = [held_tasks(priority=priority) for priority in range(4)]
         self.ranged = held_range()
         self.holders: dict[int, Held] = {}
-        self.serial = 0
         self.now = 0.0
-        self.queue: list[tuple[int, int, int]] = []  # -priority, arrival, task
+        self.queue: list[tuple[int, int]] = []  # -priority, task
         self.ranges: list[int] = []
-        self.later: list[tuple[float, int, int]] = []  # due, arrival, task
+        self.later: list[tuple[float, int]] = []  # due, task
         self.taken: list[int] = []
 
     def new_task(self, held: Held) -> int:
@@ -155,10 +157,8 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         self.holders[task] = held
         return task
 
-    def arrive(self, task: int, place: int | None = None) -> None:
-        self.serial += 1
-        priority = self.holders[task].priority
-        self.queue.append((-priority, self.serial if place is None else place, task))
+    def arrive(self, task: int) -> None:
+        self.queue.append((-self.holders[task].priority, task))
 
     @rule(priority=st.integers(0, 3), count=st.integers(1, 4))
     def items_arrive(self, priority: int, count: int) -> None:
@@ -177,8 +177,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
     def a_retry_is_planned(self, priority: int, wait: float) -> None:
         task = self.new_task(self.listed[priority])
         self.agenda.add_later(self.now + wait, self.listed[priority], Item(task, 1, None))
-        self.serial += 1
-        self.later.append((self.now + wait, self.serial, task))
+        self.later.append((self.now + wait, task))
 
     @rule(step=st.floats(0, 5))
     def time_passes(self, step: float) -> None:
@@ -186,7 +185,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         self.agenda.wake_due(self.now)
         due = sorted(entry for entry in self.later if entry[0] <= self.now)
         self.later = [entry for entry in self.later if entry[0] > self.now]
-        for _, _, task in due:
+        for _, task in due:
             self.arrive(task)
 
     @rule(most=st.integers(1, 8))
@@ -196,9 +195,9 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         self.queue.sort()
         if self.queue:
             assert piece is not None
-            first = self.holders[self.queue[0][2]]
-            same = takewhile(lambda entry: self.holders[entry[2]] is first, self.queue[:most])
-            expected = [task for _, _, task in same]
+            first = self.holders[self.queue[0][1]]
+            same = takewhile(lambda entry: self.holders[entry[1]] is first, self.queue[:most])
+            expected = [task for _, task in same]
             assert piece.held is first
             self.queue = self.queue[len(expected) :]
         else:
@@ -217,8 +216,8 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         waiting = {entry[-1] for entry in (*self.queue, *self.later)} | set(self.ranges)
         assert sorted(item.task for _, item in found) == sorted(tasks & waiting)
         assert all(held is self.holders[item.task] for held, item in found)
-        self.queue = [entry for entry in self.queue if entry[2] not in tasks]
-        self.later = [entry for entry in self.later if entry[2] not in tasks]
+        self.queue = [entry for entry in self.queue if entry[1] not in tasks]
+        self.later = [entry for entry in self.later if entry[1] not in tasks]
         self.ranges = [task for task in self.ranges if task not in tasks]
         self.taken += [item.task for _, item in found]
 
@@ -227,8 +226,8 @@ class AgendaAgainstAList(RuleBasedStateMachine):
         back = sorted(set(self.taken[-count:]))
         self.taken = [task for task in self.taken if task not in back]
         for task in back:
-            self.agenda.add_back(self.holders[task], [Item(task, 0, None)])
-            self.arrive(task, task - (1 << 62))
+            self.agenda.add_item(self.holders[task], Item(task, 0, None))
+            self.arrive(task)
 
     @invariant()
     def the_counts_are_right(self) -> None:

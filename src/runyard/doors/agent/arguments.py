@@ -14,7 +14,7 @@ from runyard.spec import units
 from runyard.spec.status import Priority
 
 _NOTHING = frozenset({"", "null", "none", "undefined"})
-_BEGINNINGS = frozenset({"", " ", "\t", "\n", *"nNuU"})
+_TEXT = frozenset({str})
 _YES, _NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 _PRIORITIES = {each.name.lower(): each for each in Priority}
 MOST_NAME = 200
@@ -66,9 +66,7 @@ Task ids look like queue/0. Long answers are paged: results takes offset and lim
 
 def is_nothing(value: Any) -> bool:
     """Whether a model means that it gives no value."""
-    if isinstance(value, str):
-        return value[:1] in _BEGINNINGS and value.strip().lower() in _NOTHING
-    return value is None
+    return value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
 
 
 def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -76,11 +74,11 @@ def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[s
     found = {
         name: value
         for name, value in given.items()
-        if value is not None and (type(value) is not str or not is_nothing(value))
+        if value is not None and not (type(value) is str and value.strip().lower() in _NOTHING)
     }
-    extra = [name for name in found if name not in names]
-    if extra:
-        raise BadCall(f"{action} has no parameter {min(extra)!r}", hint=f"call it as {how(action)}")
+    for name in found:
+        if name not in names:
+            raise BadCall(f"{action} has no parameter {name!r}", hint=f"call it as {how(action)}")
     return found
 
 
@@ -176,7 +174,7 @@ def choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
     """An object, also as JSON text."""
-    if type(value) is dict and all(type(key) is str for key in value):
+    if type(value) is dict and _TEXT.issuperset(map(type, value)):
         return value
     if isinstance(value, str):
         value = _parsed(value, name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -24,7 +23,7 @@ from runyard.doors.agent.exports import FORMATS, export
 from runyard.doors.agent.figures import figures, resources
 from runyard.doors.agent.launch import backend_for, launch
 from runyard.doors.agent.ledger import NAME, Ledger, Refused, one_line
-from runyard.doors.agent.model import BatchTask, Response, TaskStatus
+from runyard.doors.agent.model import BatchStats, BatchTask, Response, TaskStatus
 from runyard.doors.agent.queue import cancel
 from runyard.errors import RunyardError
 from runyard.events import Redactor
@@ -134,12 +133,7 @@ class BatchExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Work in
@@ -245,7 +239,8 @@ class BatchExecutor:
         is_detailed = read.yes_or_no(detailed, "detailed")
         with self.yard.store.snapshot() as view:
             if view.batch(self.ledger.name) is None:
-                return Response("the queue is empty", data={"state": "stopped", "total_tasks": 0})
+                data = {"state": "stopped", **BatchStats().document()}
+                return Response("the queue is empty", data=data)
             now = figures(self.ledger, view)
             data = {**now.document(), "resources": resources(now.engines)}
             if is_detailed:

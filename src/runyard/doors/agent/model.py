@@ -55,17 +55,17 @@ class BatchTask:
 class BatchStats:
     """Where the queue stands, in numbers."""
 
-    total_tasks: int
-    queued: int
-    running: int
-    completed: int
-    failed: int
-    cancelled: int
-    start_time: float | None  # when work on the queue first began
-    end_time: float | None  # when it last had nothing left to do
-    total_execution_time: float  # seconds that workers have been at it
-    average_task_time: float  # over the latest tasks
-    estimated_time_remaining: float | None  # seconds, while a worker runs
+    total_tasks: int = 0
+    queued: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    start_time: float | None = None  # when work on the queue first began
+    end_time: float | None = None  # when it last had nothing left to do
+    total_execution_time: float = 0.0  # seconds that workers have been at it
+    average_task_time: float = 0.0  # over the latest tasks
+    estimated_time_remaining: float | None = None  # seconds, while a worker runs
 
     @property
     def finished(self) -> int:

@@ -49,6 +49,10 @@ def main(order: dict[str, Any]) -> int:
 
 def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> None:
     """Run the queue's tasks until there are none, or somebody says stop."""
+    from runyard.backends import open_backend
+
+    place = open_backend(backend, lanes)  # its processes come up while the rest is loaded
+
     from runyard.events import BatchStarted, Redactor
     from runyard.schedule.loop import End
     from runyard.yard import Yard
@@ -60,18 +64,19 @@ def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> No
         lock = yard.folder / "run" / f"serving-{queue}.lock"
         with _alone(lock, lambda: _is_served(yard, queue)) as is_alone:
             if not is_alone:
+                place.close()
                 tell(pid=None)
                 return
             while True:
-                end = _run(yard, queue, lanes, backend)
+                end = _run(yard, queue, place)
                 print(redact(f"the engine ended: {end.value}"), flush=True)  # noqa: T201
                 if end is not End.FINISHED or not yard.recorded(queue).row.pending:
                     return
+                place = place.again()
 
 
-def _run(yard: Any, queue: str, lanes: int, backend: str) -> Any:
+def _run(yard: Any, queue: str, place: Any) -> Any:
     from runyard import clock
-    from runyard.backends import open_backend
     from runyard.errors import ClaimLost
     from runyard.events import Progress
     from runyard.schedule.engine import Engine
@@ -92,7 +97,6 @@ def _run(yard: Any, queue: str, lanes: int, backend: str) -> Any:
         elif clock.monotonic() - idle_since > LINGER:
             intake.close()
 
-    place = open_backend(backend, lanes)
     engine = Engine(
         yard.store, recorded, place, yard.folder, yard.bus.publish, intake=intake
     )  # fmt: skip

@@ -53,6 +53,18 @@ def test_every_action_works_on_the_command_line(
     assert "queue/2" in call(capfd, "queue", "add", "more", "simulate").out
 
 
+def test_where_there_is_no_yard_the_queue_is_empty_and_none_is_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RUNYARD_YARD", raising=False)
+    said = call(capfd, "queue", "status", "--json")
+    assert (said.code, said.last["total_tasks"], said.last["queued"]) == (0, 0, 0)
+    said = call(capfd, "queue", "start")
+    assert (said.code, "add a task first" in said.err) == (5, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 TOOL = """
 from dataclasses import dataclass
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from agent_queue import opened
+from polling import eventually
 
 pytest.importorskip("mcp")
 
@@ -63,6 +64,44 @@ def test_a_queue_outlives_the_server_of_each_call(tmp_path: Path) -> None:
         assert (waited["completed"], waited["queued"]) == (20, 0)
         assert agent.progress[-1] == (20, 20)
         assert [done for done, _ in agent.progress] == sorted(done for done, _ in agent.progress)
+
+    with opened(tmp_path / "yard") as watched:
+        asyncio.run(talk())
+
+
+def test_every_action_has_a_server_of_its_own(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "yard")
+
+    def is_running() -> bool:
+        return bool(watched.task("queue/0")["status"] == "running")
+
+    async def talk() -> None:
+        assert (await agent.call("status"))["total_tasks"] == 0
+        added = await agent.call("add", name="nap", function="simulate", priority="HIGH",
+                                 params={"duration": 60})  # fmt: skip
+        assert (added["task_id"], added["position"]) == ("queue/0", 1)
+        many = [{"name": f"t{n}", "function": "simulate", "params": {"duration": 0}}
+                for n in range(4)]  # fmt: skip
+        assert (await agent.call("add_batch", tasks=many))["added"] == 4
+        watched.pids.append((await agent.call("start", max_concurrent=1))["pid"])
+        assert eventually(is_running)
+        assert (await agent.call("status", task_id="queue/0"))["status"] == "running"
+        assert (await agent.call("stop", graceful=False))["stopping"]
+        assert eventually(lambda: not watched.is_up())
+        assert (await agent.call("status"))["queued"] == 5
+        watched.pids.append((await agent.call("start", max_concurrent=1))["pid"])
+        assert eventually(is_running)
+        assert (await agent.call("cancel", task_id="queue/0"))["cancelled"]
+        waited = await agent.call("wait", seconds=30)
+        assert (waited["completed"], waited["cancelled"], waited["queued"]) == (4, 1, 0)
+        page = await agent.call("results", limit=2)
+        assert ([each["name"] for each in page["results"]], page["next_offset"]) == (
+            ["nap", "t0"], 2,
+        )  # fmt: skip
+        exported = await agent.call("export", format="json")
+        assert exported["count"] == 5
+        assert len(json.loads(Path(exported["path"]).read_text())) == 5
+        assert (await agent.call("clear"))["cleared"] == 5
 
     with opened(tmp_path / "yard") as watched:
         asyncio.run(talk())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -25,20 +26,38 @@ def started_order(tasks: dict[str, dict[str, Any]]) -> list[str]:
     return sorted(tasks, key=lambda name: tasks[name]["started_at"])
 
 
-def test_tasks_start_by_priority_under_concurrency(queue: Queue) -> None:
-    names = ("low", "medium", "high", "critical")
-    tasks = [
-        {"name": f"{n}{names[n % 4]}", "function": "simulate", "params": {"duration": 0.01},
-         "priority": names[n % 4].upper()}
-        for n in range(48)
-    ]  # fmt: skip
-    queue.do("add_batch", tasks=tasks)
-    queue.do("start", max_concurrent="3")
+PRIORITIES = ("low", "medium", "high", "critical")
+TOLD = 0.1
+"""Seconds that a task may have been there before a worker knows."""
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_tasks_begin_exactly_in_order_while_others_are_added(queue: Queue, lanes: int) -> None:
+    """By priority, and in one priority as they came; short ones too, which travel together."""
+    dice = random.Random(lanes)
+
+    def task(number: int) -> dict[str, Any]:
+        return {
+            "name": f"t{number}", "function": "simulate", "priority": dice.choice(PRIORITIES),
+            "params": {"duration": dice.choice([0, 0.001, 0.01])},
+        }  # fmt: skip
+
+    queue.do("add_batch", tasks=[task(number) for number in range(120)])
+    queue.do("start", max_concurrent=lanes)
+    for number in range(120, 150):
+        queue.do("add", **task(number))
     assert queue.drained()
-    found = queue.tasks()
-    assert {task["status"] for task in found.values()} == {"completed"}
-    ranks = [names.index(found[name]["priority"]) for name in started_order(found)]
-    assert ranks == sorted(ranks, reverse=True)
+    begun = sorted(queue.tasks().values(), key=lambda task: task["started_at"])
+    assert [task["status"] for task in begun] == ["completed"] * 150
+    for at, task in enumerate(begun):
+        waited = [t for t in begun[at + 1 :] if t["created_at"] < task["started_at"] - TOLD]
+        assert not [t["task_id"] for t in waited if _place(t) < _place(task)]
+
+
+def _place(task: dict[str, Any]) -> tuple[int, int]:
+    """Where a task stands in line."""
+    number = int(task["task_id"].rpartition("/")[2])
+    return -PRIORITIES.index(task["priority"]), number
 
 
 def test_a_critical_task_that_comes_late_overtakes_those_that_wait(queue: Queue) -> None:
