@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec.codec import CODECS, encode, joined
+from runyard.spec.codec import CODECS, encode, list_head
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name, slug
 from runyard.spec.plan import Axis, Plan, distinct
@@ -212,22 +212,23 @@ def tasks(
 
 def encode_listed(task: ListedTask) -> bytes:
     """A listed task as stored."""
-    settings = _encoded_settings(task.after, task.priority, task.timeout, task.retries)
-    target = _encoded_target(task.target)
-    return joined(target, encode(task.params), encode(task.name), *settings)
+    head, tail = _around(task.target, task.after, task.priority, task.timeout, task.retries)
+    return head + encode(task.params) + encode(task.name) + tail
 
 
 # The same few come again and again, where tasks are added by the thousand.
-@lru_cache(maxsize=256)
-def _encoded_target(target: Target) -> bytes:
-    return encode([target.kind, target.ref])
-
-
 @lru_cache(maxsize=256, typed=True)
-def _encoded_settings(
-    after: tuple[int, ...], priority: int, timeout: float | None, retries: int | None
-) -> tuple[bytes, ...]:
-    return tuple(encode(each) for each in (list(after), priority, timeout, retries))
+def _around(
+    target: Target,
+    after: tuple[int, ...],
+    priority: int,
+    timeout: float | None,
+    retries: int | None,
+) -> tuple[bytes, bytes]:
+    """What comes before and after the parameters and the name."""
+    settings = list(after), priority, timeout, retries
+    head = list_head(3 + len(settings)) + encode([target.kind, target.ref])
+    return head, b"".join(map(encode, settings))
 
 
 def decode_listed(data: bytes) -> ListedTask:

@@ -53,11 +53,8 @@ class Record(dict[str, Any]):
 
 def encode(value: Any) -> bytes:
     """Canonical bytes of a value."""
-    kind = type(value)
-    if kind in _VERBATIM and kind is not str:
-        return _pack(value)
     try:
-        return _pack(_plain(value, ""))
+        return _pack(value if type(value) in _VERBATIM else _plain(value, ""))
     except RecursionError:
         raise NotEncodable("the value is nested too deeply, or contains itself") from None
     except UnicodeEncodeError:
@@ -65,10 +62,10 @@ def encode(value: Any) -> bytes:
         raise NotEncodable(f"the text at {where!r} is not valid Unicode") from None
 
 
-def joined(*items: bytes) -> bytes:
-    """The canonical bytes of a list whose few items are encoded already."""
-    assert len(items) < 16  # what one byte can announce
-    return bytes((0x90 | len(items),)) + b"".join(items)
+def list_head(length: int) -> bytes:
+    """How the canonical bytes of a short list begin; those of its items follow."""
+    assert length < 16  # what one byte can announce
+    return bytes((0x90 | length,))
 
 
 def decode(data: bytes) -> Any:
