@@ -43,7 +43,7 @@ from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import COMPLETED, FAILED
-from runyard.store.base import Store, Transaction
+from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, EngineRow
 
@@ -207,6 +207,7 @@ class Engine:
     def _loop(self, number: int, slots: Slots, recorder: Recorder, meter: Meter | None) -> Loop:
         with self._store.snapshot() as view:
             history = history_of(view.attempts(self._recorded.id))
+            in_order = self._begins_in_order(view)
 
         def publish(event: Event) -> None:
             self._say(recorder, event)
@@ -220,9 +221,14 @@ class Engine:
             name=batch.name, options=batch.options, backend=self._backend, slots=slots,
             agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
             meter=meter, intake=self._intake, spent=self._spent,
-            leaves=self._outranked is not None,
-            in_order=batch.listed and not (self._intake is not None and self._intake.only),
+            leaves=self._outranked is not None, listed=batch.listed, in_order=in_order,
         )  # fmt: skip
+
+    def _begins_in_order(self, view: Snapshot) -> bool:
+        """Whether it matters which task begins first: in a queue, and where priorities differ."""
+        if self._intake is not None:
+            return not self._intake.only
+        return self._recorded.listed and view.has_priorities(self._recorded.id)
 
     def _say(self, recorder: Recorder, event: Event) -> None:
         if not event.live_only:

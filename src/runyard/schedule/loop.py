@@ -78,6 +78,7 @@ class Loop:
         intake: Intake | None = None,
         spent: float = 0.0,
         leaves: bool = False,
+        listed: bool = False,
         in_order: bool = False,
     ) -> None:
         self._name = name
@@ -94,7 +95,7 @@ class Loop:
         self._flights = Flights(backend, slots, agenda, options, in_order=in_order)
         self._supply = Supply(
             name=name, priority=options.priority, lanes=backend.lanes,
-            fragile=not backend.capabilities.survives_crash, listed=in_order, agenda=agenda,
+            fragile=not backend.capabilities.survives_crash, listed=listed, agenda=agenda,
             flights=self._flights, recorder=recorder, history=history, intake=intake,
         )  # fmt: skip
         self._mean = policy.Mean()

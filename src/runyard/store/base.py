@@ -86,6 +86,9 @@ class Snapshot(Protocol):
     def queued(self, batch: int, task: int) -> QueueRow | None:
         """One task of a listed batch, if it has no outcome."""
 
+    def has_priorities(self, batch: int) -> bool:
+        """Whether tasks that wait in a list have different ones."""
+
     def next_free(self, batch: int) -> QueueRow | None:
         """The task of a listed batch that whoever claims one now would get."""
 

@@ -111,6 +111,12 @@ class SqlSnapshot:
     def queued(self, batch: int, task: int) -> QueueRow | None:
         return self._get(QueueRow, schema.queue, batch, task)
 
+    def has_priorities(self, batch: int) -> bool:
+        table = schema.queue
+        ends = select(func.min(table.c.priority), func.max(table.c.priority))
+        low, high = self._connection.execute(ends.where(table.c.batch == batch)).one()
+        return bool(low != high)
+
     def next_free(self, batch: int) -> QueueRow | None:
         table = schema.queue
         where = table.c.batch == batch, table.c.engine.is_(None), table.c.waiting == 0

@@ -108,6 +108,9 @@ class MemoryReading:
     def queued(self, batch: int, task: int) -> QueueRow | None:
         return self._t.queue.get((batch, task))
 
+    def has_priorities(self, batch: int) -> bool:
+        return len({row.priority for row in self.queue(batch)}) > 1
+
     def next_free(self, batch: int) -> QueueRow | None:
         rows = (r for r in self.queue(batch) if r.engine is None and not r.waiting)
         return next(rows, None)

@@ -587,6 +587,15 @@ def test_the_task_that_is_next_is_the_one_a_claim_gets(store: Store, tx: Transac
     assert free.task == 3
 
 
+def test_a_list_knows_whether_priorities_differ(tx: Transaction) -> None:
+    row = listed(tx)
+    assert not tx.has_priorities(row.id)
+    tx.add_tasks(row.id, [task("a", 2), task("b", 2)])
+    assert not tx.has_priorities(row.id)
+    tx.add_tasks(row.id, [task("c", 1)])
+    assert tx.has_priorities(row.id)
+
+
 def test_what_comes_before_a_task_is_counted_whoever_holds_it(
     store: Store, tx: Transaction
 ) -> None:
