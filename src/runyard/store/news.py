@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 PATIENCE = 0.5
 """How often the listener looks whether it is still wanted, and after a lost connection again."""
@@ -54,9 +55,10 @@ class Listener:
 
     def _listen(self) -> None:
         while not self._closed:
-            with suppress(psycopg.Error), self._connect() as connection:
+            with suppress(psycopg.OperationalError), self._connect() as connection:
                 connection.autocommit = True
-                connection.execute(f'LISTEN "{channel_of(connection)}"')
+                channel = sql.Identifier(channel_of(connection))
+                connection.execute(sql.SQL("LISTEN {}").format(channel))
                 self._tell()
                 while not self._closed:
                     for _ in connection.notifies(timeout=PATIENCE, stop_after=1):

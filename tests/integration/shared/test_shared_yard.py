@@ -43,6 +43,19 @@ def test_a_batch_gives_the_same_on_both_stores(url: str, tmp_path: Path, backend
         assert [o.value for o in theirs.outcomes()] == [o.value for o in ours.outcomes()]
 
 
+def test_news_come_whatever_the_search_path_is(url: str) -> None:
+    """PostgreSQL 18 reports its default, which has quotes and a dollar sign in it."""
+    quoted = url.replace("search_path%3D", "search_path%3D%22%24user%22,")
+    heard = threading.Event()
+    with ry.Yard(quoted) as one, ry.Yard(quoted) as other:
+        silence = one.store.listen(heard.set)
+        assert eventually(heard.is_set)  # that it listens
+        heard.clear()
+        other.submit(ry.grid(double, x=range(3), seed=1, name="b"))
+        assert eventually(heard.is_set)
+        silence()
+
+
 def test_results_are_read_exported_and_reported_from_a_shared_yard(
     url: str, tmp_path: Path
 ) -> None:
