@@ -142,15 +142,18 @@ def limit_options(function: Function) -> Function:
     return function
 
 
+def code_of(end: KeyboardInterrupt | SystemExit) -> int:
+    """The exit code of a run that a signal ended."""
+    return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
+
+
 def carry_out(session: Session, yard: Yard, name: str, run: Callable[[], Result]) -> int:
     """Run, say what came of it; the exit code."""
     interrupted = 0
     try:
         result = run()
-    except KeyboardInterrupt:
-        interrupted = 128 + signal.SIGINT
-    except SystemExit as error:
-        interrupted = int(error.code or 0)
+    except (KeyboardInterrupt, SystemExit) as end:
+        interrupted = code_of(end)
     if interrupted:
         try:
             result = yard.results(name)

@@ -10,6 +10,7 @@ import click
 
 from runyard import clock
 from runyard.backends import NAMES as BACKENDS
+from runyard.cli.running import code_of
 from runyard.cli.session import Session, examples, shared, style
 
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ def run(session: Session, config: str, **given: Any) -> int:
         warm(controller, job, note)
         try:
             results = _played(controller, batch, job, given, progress, note)
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit) as end:
             note("interrupted: what is finished is recorded; the same command goes on")
-            raise
+            return code_of(end)
         seconds = clock.monotonic() - begin
         if results.result.stats.completed < results.result.stats.total:
             note("stopped: what is finished is recorded; the same command goes on")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.running import EXIT_FAILED, final_document, place_options, show_notices
+from runyard.cli.running import EXIT_FAILED, code_of, final_document, place_options, show_notices
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
@@ -78,7 +77,7 @@ def run(session: Session, **given: Any) -> int:
         try:
             carry_out(described, yard, **given)
         except (KeyboardInterrupt, SystemExit) as end:
-            interrupted = _code(end)
+            interrupted = code_of(end)
         try:
             found = collect(yard, described.record_name)
         except NotFound:
@@ -88,10 +87,6 @@ def run(session: Session, **given: Any) -> int:
 
 
 _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
-
-
-def _code(end: KeyboardInterrupt | SystemExit) -> int:
-    return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
 
 
 def _tell(session: Session, found: MaliceBatch) -> int:
