@@ -211,7 +211,7 @@ def test_a_configuration_that_was_never_read_is_checked_before_it_is_played(
     assert len(SimulationController(plain, 1, yard=tmp_path).run().session_results) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("ray_head")
 def test_ray_gives_the_same_digest(tmp_path: Path) -> None:
     plain = SimulationController(config(), 1, yard=tmp_path / "a").run()
     ray = SimulationController(config(), 2, backend="ray", yard=tmp_path / "b").run()

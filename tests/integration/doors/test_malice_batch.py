@@ -63,9 +63,8 @@ def test_every_backend_writes_the_same_bytes(
     assert logs(batch(tmp_path, backend=name, workers=2)) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("ray_head")
 def test_ray_writes_the_same_bytes(tmp_path: Path, expected: dict[str, bytes]) -> None:
-    pytest.importorskip("ray")
     assert logs(batch(tmp_path, backend="ray", workers=2)) == expected
 
 
