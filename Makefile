@@ -38,7 +38,7 @@ programs: ## Chromium and bubblewrap for the tests, where they can be had (Debia
 		echo "no $(PROGRAMS): the tests that need them are skipped (in CI they fail);" \
 		"on Debian: apt-get install $(PROGRAMS)" >&2
 
-demo: setup ## fifty thousand sessions of a card game: play, interrupt, go on, report
+demo: setup ## 300,000 sessions of a card game: play, interrupt, go on, report
 	@$(BIN)/python examples/demo.py
 
 lint: setup ## style, types, and who may import whom
