@@ -49,9 +49,12 @@ lint: setup ## style, types, and who may import whom
 
 # A file's tests stay together, since they share what is slow to start; long files come first.
 TOGETHER = -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Tests of what happens in the moment when something dies have the machine to themselves.
+ALONE = tests/chaos tests/integration/ray
 
 test: setup programs lint ## lint, then every test that takes seconds
-	$(BIN)/pytest $(TOGETHER)
+	$(BIN)/pytest $(ALONE)
+	$(BIN)/pytest $(TOGETHER) $(ALONE:%=--ignore=%)
 
 test-all: setup programs lint ## lint, then every test, slow ones too
 	$(BIN)/pytest -m ""

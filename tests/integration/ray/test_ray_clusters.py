@@ -64,7 +64,7 @@ def test_what_others_use_is_waited_for_and_a_stop_is_heard_meanwhile(
             assert other.poll() is None
 
         def interfere() -> None:
-            assert eventually(lambda: any("waiting for room" in text for text in said))
+            assert eventually(lambda: any("waiting for room" in text for text in said), 120)
             with ry.Yard(yard.location) as beside:
                 assert beside.stop() == 1
 
