@@ -94,7 +94,7 @@ class Committed(NamedTuple):
     claimed: Claimed | None
     refused: list[Refused]
     wishes: Wishes | None
-    waiting: Place | None  # of the listed task that comes first among those that nobody holds
+    next_free: Place | None  # of the listed task that comes first and is nobody's
 
 
 class Committer:

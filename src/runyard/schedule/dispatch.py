@@ -13,6 +13,7 @@ from runyard.schedule.agenda import Agenda, Piece
 from runyard.schedule.flights import Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
+from runyard.schedule.order import Order
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.supply import Supply
 
@@ -31,7 +32,7 @@ class Dispatch:
         judge: Judge,
         mean: policy.Mean,
         intake: Intake | None,
-        in_order: bool,
+        order: Order | None,
     ) -> None:
         self._backend = backend
         self._agenda = agenda
@@ -41,7 +42,7 @@ class Dispatch:
         self._judge = judge
         self._mean = mean
         self._intake = intake
-        self._in_order = in_order
+        self._order = order  # None: the lanes share tasks as they come
         self._alone = False  # a suspect is under way
 
     def fill(self, budget: float) -> None:
@@ -55,10 +56,15 @@ class Dispatch:
         if self._alone and self._flights:
             return
         self._alone = False
-        if self._in_order:
-            self._fill_in_order(budget)
-        else:
+        if self._order is None:
             self._spread(budget)
+        else:
+            self._fill_in_order(self._order, budget)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether a lane is free and gets something in a moment."""
+        return self._order is not None and self._order.awaits
 
     def _spread(self, budget: float) -> None:
         """One chunk for each lane in turn."""
@@ -77,16 +83,16 @@ class Dispatch:
                     )
                     budget -= self._send(number, int(min(size, room, budget)))
 
-    def _fill_in_order(self, budget: float) -> None:
+    def _fill_in_order(self, order: Order, budget: float) -> None:
         """What is next, to the one lane where it begins after all that was sent before."""
         mean, backend = self._mean, self._backend
         together = policy.travels_together(mean.value, backend.distance)
         depth = backend.depth if together else 1
-        self._flights.awaited = False
-        if self._recorder.waiting is not None:
-            self._flights.recall(self._recorder.waiting)
+        order.awaits = False
+        if self._recorder.next_free is not None:
+            order.recall(self._recorder.next_free)
         while self._agenda.ready and budget >= 1 and self._is_free_to_go():
-            lane = self._flights.lane_in_order(depth)
+            lane = order.lane(depth)
             if lane is None:
                 return
             size = 1

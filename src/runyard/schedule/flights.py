@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from itertools import count
-from time import perf_counter, sleep
+from time import perf_counter
 
 from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import Chunk, Item
 from runyard.backends.base import Backend
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Held, Place
+from runyard.schedule.agenda import Agenda, Held
 from runyard.spec.task import Options
-
-MOMENT = 0.001
-"""For so long a task that was just sent is watched until it begins,"""
-
-GLANCE = 0.00005
-"""so often."""
-
-LOADING_SECONDS = 0.25
-"""A lane that still loads what its first task calls does not hold up the others for longer."""
 
 
 class Flight:
@@ -68,8 +59,7 @@ class Flights:
         self._agenda = agenda
         self._options = options
         self._in_order = in_order  # what waits in a lane holds up all others
-        self._last: Flight | None = None  # what was sent last
-        self.awaited = False  # it has to begin before a lane that is free gets something
+        self.last: Flight | None = None  # what was sent last
         self._by_id: dict[int, Flight] = {}
         self._lanes: list[deque[Flight]] = []
         self._slack: set[int] = set()  # lanes that have room
@@ -105,55 +95,10 @@ class Flights:
         self._grow()
         return sorted(n for n in self._slack if len(self._lanes[n]) <= level)
 
-    def lane_in_order(self, depth: int) -> int | None:
-        """The lane where what is sent next begins after all that was sent before; None: not yet.
-
-        Behind what was sent last, where that has not begun, else any that is free.
-        """
-        self._grow()
-        last, self.awaited = self._last, False
-        room = self._backend.room
-        if depth > 1 and last is not None and not self._has_begun(last):
-            has_room = len(self._lanes[last.lane]) < depth and room(last.lane)
-            return last.lane if has_room else None
-        free = next((n for n in self._slack if not self._lanes[n] and room(n)), None)
-        if free is not None and last is not None and not self._begins(last):
-            self.awaited = True
-            return None
-        return free
-
-    def recall(self, place: Place) -> None:
-        """Take back what has not begun and comes after this place."""
-        last = self._last
-        if last is not None and not self._has_begun(last):
-            task = last.chunk.tasks()[last.kept - 1]
-            if place < (-last.held.priority_of(task), task):
-                self.take_back(last.lane)
-
-    def _begins(self, flight: Flight) -> bool:
-        """Whether all of it has begun, or does in a moment."""
-        until = perf_counter() + MOMENT
-        while not self._has_begun(flight):
-            if flight.kept - flight.done > 1 or perf_counter() > until:
-                return False
-            sleep(GLANCE)
-        return True
-
-    def _has_begun(self, flight: Flight) -> bool:
-        """Whether the last task of it has begun; a lane that takes nothing is not waited for."""
-        if self._by_id.get(flight.chunk.id) is not flight:
-            return True
-        if self._backend.distance > 1:  # too far to see in time
-            return flight.kept - flight.done <= 1
-        note = self._slots.read(flight.lane)
-        if note.task == IDLE:
-            return perf_counter() - flight.sent > LOADING_SECONDS
-        return note.chunk == flight.chunk.id and note.task == flight.chunk.tasks()[flight.kept - 1]
-
     def fly(self, lane: int, low: int, high: int, items: list[Item] | None, held: Held) -> None:
         """Send a chunk to a lane."""
         flight = Flight(Chunk(next(self._ids), low, high, items), held, lane)
-        self._by_id[flight.chunk.id] = self._last = flight
+        self._by_id[flight.chunk.id] = self.last = flight
         self._lanes[lane].append(flight)
         if len(self._lanes[lane]) >= self._backend.depth:
             self._slack.discard(lane)

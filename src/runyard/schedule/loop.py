@@ -29,9 +29,10 @@ from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.commit import Wishes
 from runyard.schedule.dispatch import Dispatch
-from runyard.schedule.flights import MOMENT, Flight, Flights
+from runyard.schedule.flights import Flight, Flights
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
+from runyard.schedule.order import MOMENT, Order
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
@@ -101,7 +102,8 @@ class Loop:
         self._mean = policy.Mean()
         self._lanes = Dispatch(
             backend=backend, agenda=agenda, flights=self._flights, supply=self._supply,
-            recorder=recorder, judge=judge, mean=self._mean, intake=intake, in_order=in_order,
+            recorder=recorder, judge=judge, mean=self._mean, intake=intake,
+            order=Order(backend, slots, self._flights) if in_order else None,
         )  # fmt: skip
         self._pace = policy.Pace()
         self._ending: End | None = None
@@ -174,7 +176,7 @@ class Loop:
         return self._supply.is_dry and not waits and not self._recorder.backlog
 
     def _patience(self) -> float:
-        if self._flights.awaited:
+        if self._lanes.awaits:
             return MOMENT
         due = self._agenda.next_due()
         return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))

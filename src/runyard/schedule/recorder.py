@@ -78,7 +78,7 @@ class Recorder:
         self.recorded = 0  # outcomes of this engine
         self.backlog = 0  # rows that wait to be written
         self._bytes = 0  # of their values
-        self.waiting: Place | None = None  # of the listed task that is next and nobody's
+        self.next_free: Place | None = None  # of the listed task that comes first and is nobody's
         self.claims: deque[Claimed] = deque()
         self.refused: deque[Refused] = deque()
         self.wishes: deque[Wishes] = deque()
@@ -260,6 +260,7 @@ class Recorder:
         self._unsure = False
         brought = sum(len(entry.rows) for entry in waiting.entries)
         self.counts = done.counts
+        self.next_free = done.next_free
         self.refused.extend(done.refused)
         self.recorded += brought - sum(len(each.tasks) for each in done.refused)
         with self._lock:
@@ -271,8 +272,6 @@ class Recorder:
         if done.wishes is not None:
             self.engines = done.wishes.engines
             self.wishes.append(done.wishes)
-        self.waiting = done.waiting
-        if done.wishes is not None:
             self._seen = news
         if waiting.wanted or done.wishes is not None or not self.counts.pending:
             self._wake()

@@ -25,10 +25,10 @@ def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> boo
     if row.plan is not None:
         free = (c.engine is None or not lives(c.engine) for c in view.claims(row.id))
         return row.frontier < row.total or any(free)
-    return any(
-        not task.waiting and (task.engine is None or not lives(task.engine))
-        for task in view.queue(row.id)
-    )
+    if view.next_free(row.id) is not None:
+        return True
+    left = (task.engine for task in view.queue(row.id) if not task.waiting)
+    return any(engine is None or not lives(engine) for engine in left)
 
 
 def by_value(view: Snapshot, row: BatchRow) -> str | None:

@@ -93,8 +93,8 @@ class Supply:
         """Whether a task that nobody holds comes before all those on the agenda."""
         if self._intake is not None and self._intake.only:
             return False
-        waiting, following = self._recorder.waiting, self._agenda.next_place
-        return waiting is not None and following is not None and waiting < following
+        free, following = self._recorder.next_free, self._agenda.next_place
+        return free is not None and following is not None and free < following
 
     @property
     def is_dry(self) -> bool:

@@ -42,7 +42,6 @@ OPTIONS = Options(backoff=0.5, never_retry=("UsageError", "BadCall"))
 """How tasks of a queue run: a call that can't work is not tried again."""
 
 
-_NONE: list[int] = []
 _BEFORE = "name a task by its id, or by the name of an earlier one in this call"
 
 
@@ -128,7 +127,8 @@ class Ledger:
                 names[each.name] = None
                 refused.append(each)
                 continue
-            content, after = each.content, _NONE
+            content = each.content
+            after: Sequence[int] = ()
             try:
                 if each.depends_on:
                     after = sorted({self._before(tx, row, names, b) for b in each.depends_on})
