@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BufferedWriter
 from pathlib import Path
-from typing import Literal, TypeGuard
+from typing import TypeVar
 
 import msgspec
 
 from runyard import clock
-from runyard.doors.malice.formats import Format
 from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
-from runyard.doors.malice.lines import Details, Line
 from runyard.doors.malice.rules import Rules
-from runyard.doors.malice.state import Event, StatusChanged, User, VoteCounted
+from runyard.doors.malice.state import Event, StatusChanged, User
+from runyard.doors.malice.transcript import Transcript
 
+T = TypeVar("T")
 DEBUG = "debug"
 PARTIAL = ".partial"
 PARTIALS = "partial"
@@ -34,7 +34,7 @@ FLUSHED_AT = 2000
 """Lines that are held before they are written."""
 
 LEAST_BLOCK = 1000
-SECONDS_KEPT = 1 << 13
+MINUTES_KEPT = 1 << 10
 _encode_lines = msgspec.json.Encoder().encode_lines
 _BEGIN = datetime(1970, 1, 1)  # of virtual time, which has no zone
 _FILE = re.compile(r"malice_.*_p\d+_r(?P<run>\d+)_t\d+(?:_debug)?\.jsonl")
@@ -64,16 +64,14 @@ class AuditLogger:
     def __init__(
         self, folder: Path, run_id: int = 1, tickets: int = 60, rules: Rules | None = None
     ) -> None:
-        stamp = datetime.fromtimestamp(clock.now()).astimezone()
-        name = f"malice_{stamp:%y%m%d_%Hh%Mm%Ss}_p{os.getpid()}_r{run_id:02}_t{tickets}"
-        self._form = Format(run_id, first_ticket(run_id, tickets), rules)
-        self._placed = (
-            Path(f"{folder}/{name}.jsonl"), Path(f"{folder}/{DEBUG}/{name}_debug.jsonl")
-        )  # fmt: skip
+        process = os.getpid()
+        name = f"malice_{_begun_at(int(clock.now()))}_p{process}_r{run_id:02}_t{tickets}"
+        self._lines = Transcript(run_id, first_ticket(run_id, tickets), rules)
+        # As text, since this is done for each run and paths would take longer than the kernel.
+        self._placed = f"{folder}/{name}.jsonl", f"{folder}/{DEBUG}/{name}_debug.jsonl"
         # Each process has a folder of its own there, since making a file locks the one it is in.
-        growing = f"{folder}/{PARTIALS}/{os.getpid()}"
-        self._partial = tuple(Path(f"{growing}/{path.name}{PARTIAL}") for path in self._placed)
-        self._held: tuple[list[Line], list[Line]] = ([], [])
+        growing = f"{folder}/{PARTIALS}/{process}/{name}"
+        self._growing = f"{growing}.jsonl{PARTIAL}", f"{growing}_debug.jsonl{PARTIAL}"
         self._begun = False
 
     def ticket(
@@ -86,74 +84,62 @@ class AuditLogger:
         events: Sequence[Event],
     ) -> None:
         """What was said in a ticket, by an author as it was before, and what came of it."""
-        form, stamp = self._form, _stamp(time)
-        place = form.place(ticket, author.name)
-        main, debug = self._held
-        said = form.message(ticket, text, place)
-        debug.append(Line(stamp, said.kind, said))
-        for made in decisions:
-            for line in form.decision(made, author.status, place):
-                main.append(Line(stamp, line.kind, line))
-        for event in events:
-            for line in form.event(event, place):
-                main.append(Line(stamp, line.kind, line))
-            if _has_metric(event):
-                metric = form.metric(event, place)
-                debug.append(Line(stamp, metric.kind, metric))
-        if len(main) >= FLUSHED_AT:
+        lines = self._lines
+        place = lines.place(ticket, author.name, _stamp(time))
+        lines.message(ticket, text, place)
+        lines.decisions(decisions, author.status, place)
+        lines.events(events, place)
+        if len(lines.main) >= FLUSHED_AT:
             self._flush()
 
     def rose(self, event: StatusChanged, so_far: int, time: float) -> None:
         """Somebody was promoted."""
-        self._note(time, self._form.rise(event, so_far))
+        self._lines.rise(event, so_far, _stamp(time))
 
     def adjusted(self, adjusted: Adjusted, author: str, rules: ImmuneRules, time: float) -> None:
         """The immune system did something."""
-        self._note(time, self._form.immune(adjusted, author, rules))
+        self._lines.immune(adjusted, author, rules, _stamp(time))
 
     def finish(self) -> tuple[Path, Path]:
         """The logs are whole: put them in place under their names."""
         self._flush()
-        for partial, path in zip(self._partial, self._placed, strict=True):
-            try:
-                partial.replace(path)
-            except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                partial.replace(path)
-        return self._placed
-
-    def _note(self, time: float, details: Details) -> None:
-        self._held[1].append(Line(_stamp(time), details.kind, details))
+        for growing, path in zip(self._growing, self._placed, strict=True):
+            _in_its_folder(path, partial(os.replace, growing, path))
+        main, debug = self._placed
+        return Path(main), Path(debug)
 
     def _flush(self) -> None:
-        # A run that was begun before, by a process of the same number, leaves nothing behind here.
-        mode: Literal["ab", "wb"] = "ab" if self._begun else "wb"
-        for partial, held in zip(self._partial, self._held, strict=True):
-            with _opened(partial, mode) as file:
+        for path, held in zip(self._growing, (self._lines.main, self._lines.debug), strict=True):
+            with _in_its_folder(path, partial(_opened, path, self._begun)) as file:
                 file.write(_encode_lines(held))
             held.clear()
         self._begun = True
 
 
-def _opened(path: Path, mode: Literal["ab", "wb"]) -> BufferedWriter:
+def _opened(path: str, begun: bool) -> BufferedWriter:
+    # A run that was begun before, by a process of the same number, leaves nothing behind here.
+    return open(path, "ab" if begun else "wb")  # noqa: PTH123
+
+
+def _in_its_folder(path: str, act: Callable[[], T]) -> T:
+    """Make a file; its folder is made where it is missing, which is rare."""
     try:
-        return path.open(mode)
+        return act()
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open(mode)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return act()
 
 
-def _has_metric(event: Event) -> TypeGuard[VoteCounted | StatusChanged]:
-    if isinstance(event, VoteCounted):
-        return event.weight != event.vote.value
-    return isinstance(event, StatusChanged)
+@lru_cache(1)
+def _begun_at(second: int) -> str:
+    return f"{datetime.fromtimestamp(second).astimezone():%y%m%d_%Hh%Mm%Ss}"
 
 
 def _stamp(time: float) -> str:
-    seconds, milliseconds = divmod(round(time * 1000), 1000)
-    return f"{_second(seconds)}.{milliseconds:03}"
+    minute, left = divmod(round(time * 1000), 60_000)
+    return f"{_minute(minute)}:{left / 1000:06.3f}"
 
 
-@lru_cache(SECONDS_KEPT)
-def _second(seconds: int) -> str:
-    return (_BEGIN + timedelta(seconds=seconds)).isoformat()
+@lru_cache(MINUTES_KEPT)
+def _minute(number: int) -> str:
+    return (_BEGIN + timedelta(minutes=number)).isoformat(timespec="minutes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from runyard.attempt.context import Context
@@ -14,7 +15,6 @@ from runyard.doors.malice.replay import replay
 from runyard.doors.malice.statistics import FIGURES, figures
 from runyard.errors import EngineError
 from runyard.spec.batch import batch
-from runyard.stats import Quantiles
 from runyard.yard import Yard
 
 BATCHES = 200
@@ -100,6 +100,9 @@ def _outside(batch: Mapping[str, float], figures: Sequence[Calibrated]) -> int:
 
 
 def _calibrated(name: str, published: float, simulated: Sequence[float]) -> Calibrated:
-    tail = (1 - LEVEL) / 2
-    low, median, high = Quantiles(simulated).quantiles([tail, 0.5, 1 - tail])
-    return Calibrated(name, published, median, low, high)
+    """Counts stay counts: the range ends at simulated values, and holds at least so many."""
+    ordered, last = sorted(simulated), len(simulated) - 1
+    outside = int(last * (1 - LEVEL) / 2)  # on either side
+    return Calibrated(
+        name, published, median(ordered), low=ordered[outside], high=ordered[last - outside]
+    )

@@ -16,14 +16,14 @@ from msgspec import structs
 from runyard.doors.malice import lines
 from runyard.doors.malice.contradictions import contradictions, scores, users_told
 from runyard.doors.malice.dataset import Batch, Logged, LoggedRun, read_batch
-from runyard.doors.malice.formats import Format
 from runyard.doors.malice.immune import ImmuneSystem
 from runyard.doors.malice.machine import SocialVoteSystem
 from runyard.doors.malice.matching import Mismatch, aligned, key_of, unequal
 from runyard.doors.malice.record import Paths, Tally, run_record
 from runyard.doors.malice.rules import Rules
-from runyard.doors.malice.state import NAMES, Message, State, StatusChanged, VoteCounted
+from runyard.doors.malice.state import NAMES, Message, State
 from runyard.doors.malice.symbols import CIVIL, SEC_CLEAN
+from runyard.doors.malice.transcript import Transcript
 from runyard.errors import UsageError
 
 MAIN = frozenset(
@@ -117,10 +117,9 @@ class _Run:
         self._names = names
         self._found = found
         self._tickets = [_ticket_of(message) for message in logged.messages]
-        self._format = Format(logged.run, self._tickets[0], rules)
+        self._lines = Transcript(logged.run, self._tickets[0], rules)
         self._system = SocialVoteSystem(rules)
         self._immune = ImmuneSystem()
-        self._second: dict[tuple[str, ...], lines.Details] = {}
 
     def compare(self) -> None:
         """Feed the messages through the rules, and look at the log after each."""
@@ -131,20 +130,14 @@ class _Run:
             message = _message(logged, events)
             state, happened = self._system.step(state, message)
             paths.see(state)
-            place = self._format.place(state.tickets, message.author)
-            expected = [line for event in happened for line in self._format.event(event, place)]
-            self._compare(number, expected, events, risen=bool(tally.rises))
-            changes = tally.see(happened)
-            for event in happened:
-                if isinstance(event, VoteCounted | StatusChanged):
-                    self._expect(self._format.metric(event, place))
-            rises = [change for change in changes if change.rose]
+            self._lines.events(happened, self._lines.place(state.tickets, message.author))
+            self._compare(number, events, risen=bool(tally.rises))
+            rises = [change for change in tally.see(happened) if change.rose]
             for rise in rises:
-                self._expect(self._format.rise(rise, len(tally.rises)))
+                self._lines.rise(rise, len(tally.rises))
             adjusted = self._immune.observe(state.tickets, len(rises))
             if adjusted is not None:
-                rules = self._immune.rules
-                self._expect(self._format.immune(adjusted, message.author, rules))
+                self._lines.immune(adjusted, message.author, self._immune.rules)
         self._compare_second()
         record = run_record(self._logged.run, 0, state, tally, 0.0, paths)
         self._found.records.append(record | self._logged_immune())
@@ -161,9 +154,9 @@ class _Run:
             found.setdefault(last, []).append(event)
         return found
 
-    def _compare(
-        self, number: int, expected: list[lines.Details], logged: list[Logged], *, risen: bool
-    ) -> None:
+    def _compare(self, number: int, logged: list[Logged], *, risen: bool) -> None:
+        expected = [line.details for line in self._lines.main]
+        self._lines.main.clear()
         allowed: dict[str, Any] = {"ticket": f"#{number - self._tickets[0]}"}
         if risen:
             allowed["promotion_threshold"] = LATER_THRESHOLD
@@ -178,10 +171,14 @@ class _Run:
             self._count(kind, number, found, where)
 
     def _compare_second(self) -> None:
+        second = {
+            key_of(line.event_type, structs.asdict(line.details)): line.details
+            for line in self._lines.debug
+        }
         for event in self._logged.events:
             if event.kind not in SECOND:
                 continue
-            line = self._second.get(key_of(event.kind, event.details))
+            line = second.get(key_of(event.kind, event.details))
             found = [Mismatch("", "there", None)] if line is None else list(
                 unequal(line, event.details)
             )  # fmt: skip
@@ -194,9 +191,6 @@ class _Run:
             Difference(self._logged.run, ticket, kind, m.field, m.logged, m.computed, where)
             for m in found
         ]
-
-    def _expect(self, line: lines.Details) -> None:
-        self._second[key_of(line.kind, structs.asdict(line))] = line
 
     def _logged_immune(self) -> dict[str, Any]:
         """What the log itself says of the immune system."""

@@ -32,7 +32,7 @@ class Reason(StrEnum):
     UNKNOWN = "there is no such user"
 
 
-class User(msgspec.Struct, frozen=True):
+class User(msgspec.Struct, frozen=True, gc=False):
     """One user; places are ticket numbers of the run, from 1."""
 
     name: str
@@ -49,7 +49,7 @@ class User(msgspec.Struct, frozen=True):
     bound_at: int | None = None  # its last BIND
 
 
-class State(msgspec.Struct, frozen=True):
+class State(msgspec.Struct, frozen=True, gc=False):
     """A whole run; `users` is never changed, a step makes another one."""
 
     users: dict[str, User]
@@ -61,7 +61,7 @@ class State(msgspec.Struct, frozen=True):
         return cls({name: User(name) for name in names})
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """What somebody said, and what the gates made of it."""
 
     author: str
@@ -71,7 +71,7 @@ class Message(msgspec.Struct, frozen=True):
     penalty: float | None = None  # where somebody else has set it; otherwise the rules do
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something that a message brought about."""
 
     ticket: int
