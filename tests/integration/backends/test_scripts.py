@@ -30,9 +30,10 @@ for backend in ("serial", "async", "threads", "processes"):
 """
 
 
-def run(script: str, folder: Path, *flags: str, stdin: str | None = None) -> list[str]:
+def run(folder: Path, *command: str, stdin: str | None = None) -> list[str]:
+    """What a program prints."""
     done = subprocess.run(
-        [sys.executable, *flags, *([] if stdin is not None else [script])],
+        [sys.executable, *command],
         cwd=folder,
         input=stdin,
         capture_output=True,
@@ -46,6 +47,11 @@ def run(script: str, folder: Path, *flags: str, stdin: str | None = None) -> lis
     return done.stdout.splitlines()
 
 
+def typed(folder: Path, program: str) -> list[str]:
+    """What a program from standard input prints."""
+    return run(folder, "-", stdin=program)
+
+
 def check_plain(lines: list[str]) -> None:
     assert len(lines) == 8
     digests = {line.split()[2] for line in lines[::2]}
@@ -56,19 +62,19 @@ def check_plain(lines: list[str]) -> None:
 
 def test_a_script_without_a_main_guard_runs_on_every_backend(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(PLAIN)
-    check_plain(run("script.py", tmp_path))
+    check_plain(run(tmp_path, "script.py"))
     assert {entry.name for entry in tmp_path.iterdir()} == {"script.py", ".runyard"}
 
 
 def test_a_program_from_standard_input_runs_on_every_backend(tmp_path: Path) -> None:
-    check_plain(run("", tmp_path, "-", stdin=PLAIN))
+    check_plain(typed(tmp_path, PLAIN))
 
 
 def test_a_module_that_is_run_as_a_program_runs_on_every_backend(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "program.py").write_text(PLAIN)
-    check_plain(run("package.program", tmp_path, "-m"))
+    check_plain(run(tmp_path, "-m", "package.program"))
 
 
 def test_running_a_script_again_goes_on_with_its_functions_by_value(tmp_path: Path) -> None:
@@ -98,11 +104,9 @@ print(list(result.values()))
 
 
 def test_a_yard_in_memory_leaves_nothing_behind(tmp_path: Path) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin="""
+        """
 import runyard as ry
 for backend in ("serial", "processes"):
     result = ry.run(ry.grid(lambda x: x, x=[1, 2]), backend=backend, workers=1, yard="memory:")
@@ -117,11 +121,9 @@ for backend in ("serial", "processes"):
 def test_a_task_that_hangs_for_ever_does_not_keep_the_program_from_ending(
     tmp_path: Path, backend: str
 ) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin=f"""
+        f"""
 import time
 import runyard as ry
 
@@ -160,11 +162,9 @@ def sleepers(marker: str) -> list[psutil.Process]:
 def test_a_shell_command_out_of_time_leaves_no_process(
     tmp_path: Path, backend: str, marker: str
 ) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin=f"""
+        f"""
 import runyard as ry
 
 batch = ry.grid(ry.shell("sleep {marker} & exec sleep {marker} {{x}}"), x=[1])
@@ -178,11 +178,9 @@ print([outcome.error.kind for outcome in result.outcomes()])
 
 @pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
 def test_a_task_that_closes_its_stdout_hurts_nobody(tmp_path: Path, backend: str) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin=f"""
+        f"""
 import sys
 import runyard as ry
 
@@ -200,11 +198,9 @@ print(result.end, sorted(result.values())[-5:])
 
 
 def test_a_task_that_starts_a_run_of_its_own_gets_an_answer(tmp_path: Path) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin="""
+        """
 import runyard as ry
 
 def outer(x):
@@ -218,11 +214,9 @@ for backend in ("serial", "threads", "processes"):
 
 
 def test_a_forked_child_of_the_program_does_not_disturb_its_workers(tmp_path: Path) -> None:
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin="""
+        """
 import os, warnings
 import runyard as ry
 warnings.simplefilter("ignore")
@@ -240,11 +234,9 @@ print(ry.map(lambda x: x + 3, [1], workers=2), flush=True)
 
 def test_large_values_pass_through_without_being_gathered(tmp_path: Path) -> None:
     """Eight hundred values of a megabyte, written and read again with a fraction of that."""
-    lines = run(
-        "",
+    lines = typed(
         tmp_path,
-        "-",
-        stdin="""
+        """
 import resource
 import runyard as ry
 
