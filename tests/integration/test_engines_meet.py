@@ -143,6 +143,27 @@ def test_what_a_dead_engine_left_is_swept_and_a_living_ones_is_not(
     yard.store.drop_life(living)
 
 
+def test_an_engine_that_joins_does_not_take_back_what_the_others_have_yet_to_hear(
+    yard: ry.Yard, tmp_path: Path
+) -> None:
+    batch = ry.grid(noted, params={"folder": str(tmp_path)}, x=range(1000), name="b")
+    yard.submit(batch)
+    with yard.store.transaction() as tx:
+        found = tx.batch("b")
+        assert found is not None
+        other = tx.sign_on("host", 1, "serial", 1)
+        yard.store.hold_life(other)
+        tx.update_engine(other, batch=found.id)
+    assert yard.cancel("b") == 1000
+    assert yard.run(batch, backend="serial").end == "cancelled"
+    yard.store.drop_life(other)
+    yard.retry("b", "cancelled")
+    with yard.store.transaction() as tx:
+        tx.update_batch(found.id, control="cancel")  # nobody is there to hear it
+    assert yard.run(batch, backend="serial").end == "finished"
+    assert len(notes(str(tmp_path))) == 1000
+
+
 def test_two_engines_in_two_processes_run_each_task_once(yard: ry.Yard, tmp_path: Path) -> None:
     from sample_engines import counted_batch
 

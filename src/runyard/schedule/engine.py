@@ -32,6 +32,7 @@ from runyard.events import (
 )
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda
+from runyard.schedule.control import is_running
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
 from runyard.schedule.listed import cancel_doomed, record_listed
@@ -147,6 +148,7 @@ class Engine:
         number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
         self._store.hold_life(number)  # before others can see it and take it for dead
         sweep_dead_engines(tx, self._store, self._folder)
+        beside_others = is_running(tx, self._store, self._recorded)
         tx.update_engine(number, batch=self._recorded.id)
         found = tx.batch_by_id(self._recorded.id)
         if found is None:
@@ -154,7 +156,9 @@ class Engine:
         started = found.started if found.started is not None else clock.now()
         if self._recorded.listed:
             cancel_doomed(tx, self._recorded.id)
-        row = tx.update_batch(self._recorded.id, started=started, control=None)
+        # What was asked of engines that are gone is void; others may not have heard it yet.
+        control = found.control if beside_others else None
+        row = tx.update_batch(self._recorded.id, started=started, control=control)
         return number, Recorded(row)
 
     def _sign_off(self, number: int, loop: Loop | None, seconds: float) -> None:

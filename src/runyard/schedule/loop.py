@@ -323,7 +323,7 @@ class Loop:
             wishes: Wishes = self._recorder.wishes.popleft()
             if wishes.control == "cancel":
                 self.stop(End.CANCELLED)
-            elif wishes.control == "stop" or wishes.stop:
+            elif wishes.stop:
                 self._at_once |= wishes.stop > 1
                 self.stop(End.STOPPED)
             elif wishes.leave:

@@ -30,7 +30,7 @@ class BatchRow(msgspec.Struct, frozen=True):
     started: float | None
     finished: float | None
     seconds: float  # spent running, over all engines and resumes
-    control: str | None  # what somebody asks of the engine that runs it: stop or cancel
+    control: str | None  # what somebody asks of the engines that run it: cancel
 
     @property
     def done(self) -> int:

@@ -77,9 +77,9 @@ def test_batches_come_oldest_first(tx: Transaction) -> None:
 
 def test_a_change_of_a_batch_changes_what_was_named_and_nothing_else(tx: Transaction) -> None:
     row, other = described(tx, "a"), described(tx, "b")
-    changed = tx.update_batch(row.id, total=99, control="stop", started=1.5)
+    changed = tx.update_batch(row.id, total=99, control="cancel", started=1.5)
     assert changed == tx.batch("a")
-    assert (changed.total, changed.control, changed.started) == (99, "stop", 1.5)
+    assert (changed.total, changed.control, changed.started) == (99, "cancel", 1.5)
     assert (changed.name, changed.identity, changed.created) == ("a", row.identity, row.created)
     assert tx.batch("b") == other
 
