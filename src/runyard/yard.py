@@ -263,18 +263,16 @@ class Yard:
             if on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, on_event))
             stack.enter_context(show(self.bus, progress, recorded.name, notices))
-            end: End | None = End.FINISHED
+            end = End.FINISHED
             begin = clock.monotonic()
-            while end is End.FINISHED:
+            more: Recorded | None = recorded
+            while more is not None:
+                recorded = more
                 if recorded.row.pending:
                     spent = clock.monotonic() - begin
                     end = self._run_once(recorded, backend, functions, spent, outranked)
-                more = None
-                if end is End.FINISHED and recorded.options.until is not None:
-                    more = self._replicated(recorded.name, codec, functions)
-                if more is None:
-                    break
-                recorded, backend = more, backend.again()
+                more = self._grown(recorded, end, codec, functions)
+                backend = backend if more is None else backend.again()
             self.bus.flush()
         return self._result(recorded.name, codec, end)
 
@@ -301,16 +299,26 @@ class Yard:
             raise KeyboardInterrupt
         return end
 
+    def _grown(
+        self, before: Recorded, end: End, codec: str, functions: dict[str, Callable[..., Any]]
+    ) -> Recorded | None:
+        """The batch with the tasks that came to it meanwhile, or that its `until` wants."""
+        until = before.options.until
+        if end is not End.OUTGROWN and (end is not End.FINISHED or until is None):
+            return None
+        recorded = self.recorded(before.name)
+        if recorded.row.pending:
+            return recorded
+        return None if until is None else self._replicated(recorded, until, codec, functions)
+
     def _replicated(
-        self, name: str, codec: str, functions: dict[str, Callable[..., Any]]
+        self, recorded: Recorded, until: str, codec: str, functions: dict[str, Callable[..., Any]]
     ) -> Recorded | None:
         """The batch with more replicates, where its `until` does not hold yet."""
         from runyard.reports.verdict import look
 
-        recorded = self.recorded(name)
-        if recorded.row.pending:  # another engine has looked before us
-            return recorded
-        seen = look(self._result(name, codec), str(recorded.options.until))
+        name = recorded.name
+        seen = look(self._result(name, codec), until)
         self.bus.publish(Notice(batch=name, text=seen.text))
         if seen.holds:
             return None

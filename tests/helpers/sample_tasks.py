@@ -83,6 +83,13 @@ def first_held(folder: str, x: int) -> int:
     return x
 
 
+def seeded_first_held(ctx: ry.Context, folder: str, x: int, y: int = 0) -> list[int]:
+    """Its parameters and its seed; only the first task waits."""
+    if ctx.task == 0:
+        held(folder, 0)
+    return [x, y, ctx.seed]
+
+
 def paced(folder: str, x: int) -> int:
     """Takes its time until somebody says `hurry`."""
     note(folder, x)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from polling import eventually
 from running import meanwhile
-from sample_tasks import noted, notes
+from sample_tasks import noted, notes, say, seeded_first_held, wait_for
 
 import runyard as ry
 from runyard.attempt.slots import Slots
@@ -162,6 +162,33 @@ def test_an_engine_that_joins_does_not_take_back_what_the_others_have_yet_to_hea
         tx.update_batch(found.id, control="cancel")  # nobody is there to hear it
     assert yard.run(batch, backend="serial").end == "finished"
     assert len(notes(str(tmp_path))) == 1000
+
+
+@pytest.mark.parametrize("backend", ["serial", "threads", "processes"])
+def test_an_engine_whose_batch_grows_beside_it_does_the_new_tasks_as_they_are(
+    yard: ry.Yard, tmp_path: Path, backend: str
+) -> None:
+    folder = str(tmp_path)
+
+    def batch(xs: list[int], replicates: int) -> ry.Batch:
+        return ry.grid(
+            seeded_first_held, params={"folder": folder}, name="b", seed=7, replicates=replicates,
+            x=xs, y=[0, 1],
+        )  # fmt: skip
+
+    def grow_it() -> None:
+        assert wait_for(folder, "started-0")
+        yard.submit(batch([1, 2, 3], 4))
+        say(folder, "release")
+
+    with meanwhile(grow_it):
+        result = yard.run(batch([1, 2], 3), backend=backend, workers=1)
+    assert (result.end, result.stats.completed) == ("finished", 24)
+    for outcome in result.outcomes():
+        assert outcome.value[:2] == [outcome.params["x"], outcome.params["y"]]
+    with ry.Yard("memory:") as other:
+        again = other.run(batch([1, 2, 3], 4), backend="serial")
+    assert sorted(result.values()) == sorted(again.values())
 
 
 def test_two_engines_in_two_processes_run_each_task_once(yard: ry.Yard, tmp_path: Path) -> None:

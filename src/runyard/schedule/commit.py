@@ -60,6 +60,7 @@ class Claimed(NamedTuple):
 
     claim: Claim | None  # None: there was nothing to claim
     attempts: list[AttemptRow]  # that others made of them
+    outgrown: bool = False  # there was, and it is not in the plan that this engine has
 
 
 class Refused(NamedTuple):
@@ -111,6 +112,7 @@ class Committer:
         self._store = store
         self._batch = batch.id
         self._listed = batch.plan is None
+        self._total = batch.total  # a described batch may have grown since
         self._engine = engine
         self._intake = intake
         self._outranked = outranked  # whether this engine should leave for something else
@@ -150,6 +152,9 @@ class Committer:
         claim = tx.claim(
             self._batch, self._engine, wanted, listed=self._listed, token=token, again=unsure
         )
+        if claim is not None and any(high > self._total for _, high in claim.ranges):
+            tx.release(claim, finished=False)
+            return Claimed(None, [], outgrown=True)
         attempts = tx.attempts(self._batch) if claim is not None and claim.again else []
         return Claimed(claim, [row for row in attempts if claim is not None and row.task in claim])
 

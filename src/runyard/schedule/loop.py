@@ -58,6 +58,7 @@ class End(enum.Enum):
     BUDGET = "budget"  # resumable
     CANCELLED = "cancelled"
     LEFT = "left"  # others have what is left, or something more urgent waits
+    OUTGROWN = "outgrown"  # the batch has grown, and only an engine that starts anew knows how
 
 
 class Loop:
@@ -149,6 +150,8 @@ class Loop:
     def _see_the_end(self) -> None:
         if self._judge.has_had_enough and self._ending is None:
             self._ending = End.FAIL_FAST
+        if self._supply.outgrown and self._ending is None:
+            self._ending = End.OUTGROWN
         if self._leaves and self._ending is None and self._has_nothing_to_do():
             self._ending = End.LEFT
         if self._ending is not None and (not self._drained or self._at_once):

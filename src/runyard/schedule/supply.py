@@ -61,6 +61,7 @@ class Supply:
         self._dry_until = 0.0  # nothing to claim; look again then
         self._dry_rounds = 0
         self.asked = False  # a claim is on its way
+        self.outgrown = False  # what is left to claim is not in this engine's plan
         self.suspects: deque[tuple[Held, Item]] = deque()  # an engine died of them: they go alone
 
     def refill(self, mean: float | None) -> bool:
@@ -130,8 +131,9 @@ class Supply:
     def _take_claims(self) -> bool:
         claims, came = self._recorder.claims, False
         while claims:
-            claim, attempts = claims.popleft()
+            claim, attempts, outgrown = claims.popleft()
             self.asked = False
+            self.outgrown |= outgrown
             if attempts:
                 self._history |= history_of(attempts)
                 self._marked = sorted(self._history)
