@@ -29,6 +29,9 @@ BOUND_LATE = 0.75
 
 BOUND_LATE_AUTHORS = frozenset({"carol", "eve", "mallory"})
 
+PROTECTED = frozenset({SEC_CLEAN, CIVIL})
+"""Gates that a BIND can't leave out."""
+
 DANGEROUS = (
     "rm -rf", "drop table", "<script", "eval(", "exec(", "os.system", "subprocess", "sudo ",
     "wget http", "curl http", "base64 -d", "private key", "api key", "passwd",
@@ -90,7 +93,7 @@ def published_gates() -> tuple[Gate, ...]:
 
 
 class GateKeeper:
-    """Asks the gates; those in `protected` can't be left out by a BIND."""
+    """Asks the gates."""
 
     def __init__(
         self,
@@ -98,14 +101,12 @@ class GateKeeper:
         chance: Chance,
         rules: Rules | None = None,
         *,
-        protected: Sequence[str] = (SEC_CLEAN, CIVIL),
         bound_late: float = BOUND_LATE,
         binds: bool = True,
     ) -> None:
         self._gates = {gate.name: gate for gate in gates}
         self._chance = chance
         self._rules = rules or Rules()
-        self._protected = frozenset(protected)
         self._bound_late = bound_late
         self._binds = binds
 
@@ -119,7 +120,8 @@ class GateKeeper:
         found: list[Decision] = []
         for tag in tags:
             if tag.gate == BIND:
-                found += self._bind(tag, author, ticket)
+                bound = any(d.gate == BIND and not d.blocked for d in found)
+                found += self._bind(tag, author, ticket if bound else author.bound_at, ticket)
             elif tag.gate in self._gates:
                 found.append(self._ask(tag.gate, tag.covered))
         return found
@@ -128,28 +130,30 @@ class GateKeeper:
         objection = self._gates[name].objection(covered)
         return Decision(name, objection is not None, objection or "nothing found", covered)
 
-    def _bind(self, tag: Tag, author: User, ticket: int) -> list[Decision]:
+    def _bind(self, tag: Tag, author: User, last: int | None, ticket: int) -> list[Decision]:
         """A pipeline of gates that a BINDER asks for; a denial costs nobody anything."""
         if not self._binds:
             return []
         operations = [each.strip() for each in tag.operations.split("+") if each.strip()]
-        denial = self._denial(operations, author, ticket)
+        denial = self._denial(operations, author, last, ticket)
         words = denial or "applied"
         found = [Decision(BIND, denial is not None, words, tag.covered, tag.operations)]
         if denial is None:
             found += [self._ask(name, tag.covered) for name in operations if name in self._gates]
         return found
 
-    def _denial(self, operations: Sequence[str], author: User, ticket: int) -> str | None:
+    def _denial(
+        self, operations: Sequence[str], author: User, last: int | None, ticket: int
+    ) -> str | None:
         if author.status is not Status.BINDER:
             return "only a BINDER may bind"
         if not operations:
             return "it asks for nothing"
-        last, wait = author.bound_at, self._rules.bind_cooldown
+        wait = self._rules.bind_cooldown
         if last is not None and ticket - last < wait:
             return f"the last one was {ticket - last} tickets ago, and {wait} must pass"
         for each in operations:
             left_out = SKIPPING.sub("", each)
-            if left_out != each and left_out.lower() in self._protected:
+            if left_out != each and left_out.lower() in PROTECTED:
                 return f"{left_out.lower()} is protected and can't be left out"
         return None

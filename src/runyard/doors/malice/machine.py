@@ -1,8 +1,8 @@
 """The rules as a pure state machine: (state, message) ──▶ (state, events).
 
 No clock, no randomness, nothing written. What a ticket does, in this order: blocked gates cost
-reputation, the author may fall for it, and then each vote of the message is ignored or weighed,
-counted, and may make its target rise or fall.
+reputation, the author may fall, and then each vote of the message is ignored or weighed, counted,
+and may make its target rise or fall.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Users = dict[str, User]
 
 
 class SocialVoteSystem:
-    """The vote; a subclass may replace `refusal`, `weight` or `next_status`."""
+    """The vote; a subclass may replace `refusal`, `weight`, `next_status` or `status_left`."""
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
@@ -44,22 +44,22 @@ class SocialVoteSystem:
             )
         users, ticket = state.users.copy(), state.tickets + 1
         events: list[Event] = []
-        users[author.name] = replace(
+        speaker = replace(
             author,
             messages=author.messages + 1,
             bound_at=ticket if message.bound else author.bound_at,
         )
         if message.blocked:
-            self._penalise(users, message, ticket, events)
-        fell = users[author.name].status is Status.DEMOTED and author.status is not Status.DEMOTED
+            speaker = self._penalised(speaker, message, ticket, events)
+        status = self.status_left(speaker)
+        self._settle(users, speaker, status, author.name, ticket, events)
+        fell = status is Status.DEMOTED and author.status is not Status.DEMOTED
         for vote in read_symbols(message.text).votes:
             self._vote(users, author.name, vote, fell, ticket, events)
         return State(users, ticket), events
 
-    def refusal(self, voter: User, target: User | None, vote: Vote, fell: bool) -> Reason | None:
+    def refusal(self, voter: User, target: User, vote: Vote, fell: bool) -> Reason | None:
         """Why a vote does not count; None where it does."""
-        if target is None:
-            return Reason.UNKNOWN
         if fell:
             return Reason.DEMOTED_NOW
         if voter.status is Status.DEMOTED:
@@ -85,15 +85,19 @@ class SocialVoteSystem:
         return weight * faded, faded
 
     def next_status(self, user: User) -> Status:
-        """What a user is from here on."""
+        """What a user is after a vote for or against it."""
         if user.status is Status.REGULAR and user.promote >= self.rules.promote_at:
             return Status.BINDER
+        return self.status_left(user)
+
+    def status_left(self, user: User) -> Status:
+        """What a user's reputation leaves it, who rises by nothing that it says itself."""
         if user.reputation > self.rules.demote_at:
             return user.status
         return Status.REGULAR if user.status is Status.BINDER else Status.DEMOTED
 
-    def _penalise(self, users: Users, message: Message, ticket: int, events: list[Event]) -> None:
-        author, penalty = users[message.author], message.penalty
+    def _penalised(self, author: User, message: Message, ticket: int, events: list[Event]) -> User:
+        penalty = message.penalty
         if penalty is None:
             penalty = -self.rules.penalty * len(message.blocked)
         author = replace(
@@ -107,20 +111,18 @@ class SocialVoteSystem:
                 reputation=author.reputation,
             )
         )  # fmt: skip
-        self._settle(users, author, author.name, ticket, events)
+        return author
 
     def _vote(
         self, users: Users, name: str, vote: Vote, fell: bool, ticket: int, events: list[Event]
     ) -> None:
         voter, target = users[name], users.get(vote.name)
+        if target is None:
+            events.append(_ignored(voter, vote, Reason.UNKNOWN, ticket))
+            return
         reason = self.refusal(voter, target, vote, fell)
-        if reason is not None or target is None:
-            events.append(
-                VoteIgnored(
-                    ticket=ticket, author=name, vote=vote, reason=reason or Reason.UNKNOWN,
-                    status=voter.status, reputation=voter.reputation,
-                )
-            )  # fmt: skip
+        if reason is not None:
+            events.append(_ignored(voter, vote, reason, ticket))
             return
         by_self = target.name == name
         weight, faded = self.weight(voter, target, vote)
@@ -144,13 +146,18 @@ class SocialVoteSystem:
                 standing=standing, reputation=target.reputation, old=old, new=new,
             )
         )  # fmt: skip
-        self._settle(users, target, name, ticket, events)
+        self._settle(users, target, self.next_status(target), name, ticket, events)
 
     def _settle(
-        self, users: Users, user: User, author: str, ticket: int, events: list[Event]
+        self,
+        users: Users,
+        user: User,
+        status: Status,
+        author: str,
+        ticket: int,
+        events: list[Event],
     ) -> None:
         """Put a changed user in its place, with the status that is due to it."""
-        status = self.next_status(user)
         if status is not user.status:
             old, rose = user.status, status is Status.BINDER
             user = replace(
@@ -167,3 +174,10 @@ class SocialVoteSystem:
                 )
             )  # fmt: skip
         users[user.name] = user
+
+
+def _ignored(voter: User, vote: Vote, reason: Reason, ticket: int) -> VoteIgnored:
+    return VoteIgnored(
+        ticket=ticket, author=voter.name, vote=vote, reason=reason, status=voter.status,
+        reputation=voter.reputation,
+    )  # fmt: skip

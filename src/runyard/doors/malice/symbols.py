@@ -16,8 +16,8 @@ CIVIL, SEC_CLEAN, BIND = "civil", "sec_clean", "bind"
 KEPT_IN_MIND = 4096
 
 _SYMBOL = re.compile(
-    r"⟦(?:VOTE:(?P<kind>promote|demote)_(?P<name>[^⟧\s]+)⟧(?P<sign>[ \t]*(?P<value>[+-]?1)(?!\d))?"
-    r"|(?:GATE:(?P<gate>\w+)|(?P<civil>CIVIL)|BIND:(?P<bind>[^⟧]*))⟧(?P<covered>[^⟦\n]*))"
+    r"⟦(?:VOTE:(?P<kind>promote|demote)_(?P<name>[^⟦⟧\s]+)⟧(?P<sign>[ \t]*(?P<value>[+-]?1)(?!\d))?"
+    r"|(?:GATE:(?P<gate>\w+)|(?P<civil>CIVIL)|BIND:(?P<bind>[^⟦⟧]*))⟧(?P<covered>[^⟦\n]*))"
 )
 
 

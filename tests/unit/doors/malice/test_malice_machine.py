@@ -114,6 +114,15 @@ def test_a_binder_falls_to_regular_first() -> None:
     assert state.users["alice"].ever_binder
 
 
+def test_a_fallen_binder_is_demoted_by_the_next_thing_it_says_and_not_promoted_again() -> None:
+    for word in (blocked("alice", "⟦VOTE:promote_bob⟧"), ("alice", "promote_bob")):
+        state, events = play(*risen(), blocked("alice", gates=14), word)
+        changes = [event.new for event in events if isinstance(event, StatusChanged)]
+        assert changes == [Status.BINDER, Status.REGULAR, Status.DEMOTED]
+        assert reasons(events) == [Reason.DEMOTED_NOW]
+        assert state.users["bob"].promote == 0
+
+
 def test_with_several_votes_in_one_message_each_is_the_authors() -> None:
     state, _ = play(Message("bob", "⟦VOTE:demote_mallory⟧ ⟦VOTE:promote_alice⟧"))
     assert state.users["bob"].voted == {"demote_mallory", "promote_alice"}

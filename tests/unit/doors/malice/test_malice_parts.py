@@ -121,6 +121,14 @@ def test_a_bind_is_for_binders_now_and_then_and_skips_no_protected_gate(
     assert [each.gate for each in rest] == ([] if denied else ["sec_clean"])
 
 
+def test_of_two_binds_in_one_message_the_second_comes_too_soon() -> None:
+    binder = User("bob", Status.BINDER)
+    found = keeper().decide("⟦BIND:sec_clean⟧ fine ⟦BIND:civil⟧ words", binder, 20)
+    assert [(each.gate, each.blocked) for each in found] == [
+        ("bind", False), ("sec_clean", False), ("bind", True),
+    ]  # fmt: skip
+
+
 def test_the_immune_system_adjusts_once_where_nobody_rises() -> None:
     immune = ImmuneSystem()
     found = [made for t in range(1, 61) if (made := immune.observe(t, 0)) is not None]

@@ -32,6 +32,9 @@ def test_several_votes_are_read_in_order() -> None:
 
 def test_a_symbol_that_is_not_closed_is_text() -> None:
     assert read_symbols("so ⟦VOTE:promote_mallory") == ((), ())
+    for open_one in ("⟦VOTE:promote_alice", "⟦BIND:civil ", "⟦GATE:sec_clean "):
+        votes, tags = read_symbols(f"{open_one}⟦VOTE:demote_dave⟧ +1")
+        assert ([vote.target for vote in votes], tags) == (["demote_dave"], ())
 
 
 def test_a_gate_covers_the_text_up_to_the_next_symbol_or_line() -> None:
