@@ -14,6 +14,8 @@ from runyard import Yard
 from runyard.backends import NAMES as BACKENDS
 from runyard.doors.malice import MaliceBatch, replay, run_batch
 from runyard.doors.malice.audit import run_of
+from runyard.doors.malice.state import NAMES
+from runyard.doors.malice.task import logs_folder
 from runyard.errors import BadSpec, BadTarget
 from runyard.events import Event, TaskEmitted
 
@@ -212,6 +214,14 @@ def test_the_report_has_a_section_with_pictures(whole: MaliceBatch, tmp_path: Pa
         page = collect(yard, folder.name).report(tmp_path / "report.html").read_text()
     for title in ("Who gets promoted", "Promotions", "Reputation", "Votes that counted", "Winners"):
         assert title in page
+
+
+def test_a_batch_in_which_many_rise_again_and_again_is_replayed_too(tmp_path: Path) -> None:
+    grid = {"promote_at": [1.0], "demote_at": [-1.0]}
+    found = run_batch(8, 60, seed=3, grid=grid, yard=tmp_path, progress=False)
+    risen = found.variants[1]
+    assert max(record["promotions"] for record in risen.records) > len(NAMES)
+    assert replay(logs_folder(found.folder.parent, risen.name)).differences == []
 
 
 def test_a_batch_with_users_of_ones_own_is_replayed_too(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +13,13 @@ import click
 from runyard.cli.compare import EXIT_GATE
 from runyard.cli.running import place_options
 from runyard.cli.session import Session, examples, shared, style
-from runyard.cli.table import table
+from runyard.cli.table import screen_width
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.calibrate import Calibration
+    from runyard.doors.malice.calibration import Calibrated, Calibration
+
+NARROWEST = 16
+"""Columns that a figure's name has at least."""
 
 
 @click.command(epilog=examples("runyard malice calibrate --against batch_09"))
@@ -37,7 +43,7 @@ def calibrate(session: Session, folder: Path, **given: Any) -> int:
     Each published figure, and the range in which 95 of 100 simulated batches of the same size
     have it. Exit code 4: one of them lies outside.
     """
-    from runyard.doors.malice.calibrate import calibrate as calibrated
+    from runyard.doors.malice.calibration import calibrate as calibrated
 
     with session.yard(create=True) as yard:
         found = calibrated(folder, yard=yard, **given)
@@ -47,24 +53,41 @@ def calibrate(session: Session, folder: Path, **given: Any) -> int:
 
 
 def _show(session: Session, found: Calibration) -> None:
-    rows = [
-        [
-            each.name,
-            f"{each.published:,.4g}",
-            f"{each.median:,.4g}",
-            f"{each.low:,.4g} to {each.high:,.4g}",
-            style("inside", fg="green") if each.inside else style("outside", fg="red"),
-        ]
-        for each in found.figures
-    ]
-    heads = ["figure", "published", "median", "95% of simulated", ""]
-    session.say(table(heads, rows, numbers=(1, 2, 3)))
+    session.say("\n".join(lines(found, screen_width())))
     size = f"{len(found.tickets)} runs, {sum(found.tickets):,} tickets"
     session.say(f"{found.simulated} simulated batches of {size}")
     outside = sum(not each.inside for each in found.figures)
     if outside:
         share = f"{100 * found.as_odd:.0f}% of the simulated batches"
         session.say(f"{outside} outside; {share} have as many, or more")
+
+
+def lines(found: Calibration, width: int | None) -> Iterator[str]:
+    """A table that cuts nothing: verdicts come first, and names at the end wrap."""
+    from runyard.reports.text import aligned
+
+    cells = [
+        [
+            _verdict(each),
+            f"{each.published:,.4g}",
+            f"{each.median:,.4g}",
+            f"{each.low:,.4g} to {each.high:,.4g}",
+        ]
+        for each in found.figures
+    ]
+    head, *body = aligned(["", "published", "median", "95% of simulated"], cells, (1, 2, 3))
+    yield style(f"{head}  figure", bold=True)
+    for each, line in zip(found.figures, body, strict=True):
+        verdict = _verdict(each)
+        text = fill(
+            each.name, max(width or sys.maxsize, len(line) + NARROWEST), initial_indent=f"{line}  ",
+            subsequent_indent=" " * (len(line) + 2), break_long_words=False,
+        )  # fmt: skip
+        yield style(verdict, fg="green" if each.inside else "red") + text.removeprefix(verdict)
+
+
+def _verdict(figure: Calibrated) -> str:
+    return "inside" if figure.inside else "outside"
 
 
 def _document(found: Calibration) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.replay import Replay
+    from runyard.doors.malice.replaying import Replay
 
 EXIT_DIFFERS = 1
 SHOWN = 20
@@ -28,7 +28,7 @@ def replay(session: Session, folder: Path) -> int:
     code 1: an event differs, and its place is named; 5: there is no run.
     """
     from runyard.doors.malice.dataset import batch_folders
-    from runyard.doors.malice.replay import replay as replayed
+    from runyard.doors.malice.replaying import replay as replayed
 
     found = [replayed(each) for each in batch_folders(folder)]
     for each in found:
@@ -48,12 +48,11 @@ def _show(session: Session, found: Replay) -> None:
     rows.append(["mallory's score, each run", *(f"{count:,}" for count in found.scores)])
     session.say(table(["compared", "events", "equal"], rows, numbers=(1, 2)))
     total, equal = found.compared.total(), found.equal.total()
-    verdict = style("all equal", fg="green") if not found.differences else style(
-        f"{len(found.differences):,} differences", fg="red"
-    )  # fmt: skip
+    count = len(found.differences)
+    words = "1 difference" if count == 1 else f"{count:,} differences"
+    verdict = style(words, fg="red") if count else style("all equal", fg="green")
     session.say(
-        f"{found.runs_equal} of {len(found.records)} runs equal, {equal:,} of {total:,} events: "
-        f"{verdict}"
+        f"{found.runs_equal} of {found.runs} runs equal, {equal:,} of {total:,} events: {verdict}"
     )
     for each in found.differences[:SHOWN]:
         session.say(f"  {each.text}")
@@ -88,7 +87,7 @@ def _document(found: list[Replay]) -> dict[str, Any]:
     }
     records = [each.records for each in found]
     return {
-        "runs": sum(len(each) for each in records),
+        "runs": sum(each.runs for each in found),
         "runs_equal": sum(each.runs_equal for each in found),
         "events_compared": sum(each["compared"] for each in compared.values()),
         "events_equal": sum(each["equal"] for each in compared.values()),

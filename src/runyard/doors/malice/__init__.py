@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from runyard.doors.malice.agents import Agent, RuleAgent, Scene, published_agents
     from runyard.doors.malice.audit import AuditLogger
     from runyard.doors.malice.batch import MaliceBatch, run_batch
-    from runyard.doors.malice.calibrate import calibrate
+    from runyard.doors.malice.calibration import calibrate
     from runyard.doors.malice.experiment import Config, MaliceExperiment, Parts
     from runyard.doors.malice.gates import Gate, PatternGate, published_gates
     from runyard.doors.malice.immune import ImmuneSystem
     from runyard.doors.malice.machine import SocialVoteSystem
-    from runyard.doors.malice.replay import replay
+    from runyard.doors.malice.replaying import replay
     from runyard.doors.malice.rules import Rules
     from runyard.doors.malice.state import Message, State
 
@@ -36,12 +36,12 @@ _HOMES = {
     "agents": ("Agent", "RuleAgent", "Scene", "published_agents"),
     "audit": ("AuditLogger",),
     "batch": ("MaliceBatch", "run_batch"),
-    "calibrate": ("calibrate",),
+    "calibration": ("calibrate",),
     "experiment": ("Config", "MaliceExperiment", "Parts"),
     "gates": ("Gate", "PatternGate", "published_gates"),
     "immune": ("ImmuneSystem",),
     "machine": ("SocialVoteSystem",),
-    "replay": ("replay",),
+    "replaying": ("replay",),
     "rules": ("Rules",),
     "state": ("Message", "State"),
 }

@@ -24,7 +24,7 @@ from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import Event, StatusChanged, User
-from runyard.doors.malice.transcript import Transcript
+from runyard.doors.malice.transcript import Place, Transcript
 
 T = TypeVar("T")
 DEBUG = "debug"
@@ -85,7 +85,7 @@ class AuditLogger:
     ) -> None:
         """What was said in a ticket, by an author as it was before, and what came of it."""
         lines = self._lines
-        place = lines.place(ticket, author.name, _stamp(time))
+        place = self._place(ticket, author.name, time)
         lines.message(ticket, text, place)
         lines.decisions(decisions, author.status, place)
         lines.events(events, place)
@@ -94,11 +94,11 @@ class AuditLogger:
 
     def rose(self, event: StatusChanged, so_far: int, time: float) -> None:
         """Somebody was promoted."""
-        self._lines.rise(event, so_far, _stamp(time))
+        self._lines.rise(event, so_far, self._place(event.ticket, event.author, time))
 
     def adjusted(self, adjusted: Adjusted, author: str, rules: ImmuneRules, time: float) -> None:
         """The immune system did something."""
-        self._lines.immune(adjusted, author, rules, _stamp(time))
+        self._lines.immune(adjusted, rules, self._place(adjusted.ticket, author, time))
 
     def finish(self) -> tuple[Path, Path]:
         """The logs are whole: put them in place under their names."""
@@ -107,6 +107,9 @@ class AuditLogger:
             _in_its_folder(path, partial(os.replace, growing, path))
         main, debug = self._placed
         return Path(main), Path(debug)
+
+    def _place(self, ticket: int, author: str, time: float) -> Place:
+        return self._lines.place(ticket, author, _stamp(time))
 
     def _flush(self) -> None:
         for path, held in zip(self._growing, (self._lines.main, self._lines.debug), strict=True):

@@ -78,8 +78,8 @@ def read_batch(folder: Path) -> Batch:
             run.files.append(path)
             for logged in _lines(path):
                 (run.messages if logged.kind == AgentMessage.kind else run.events).append(logged)
-    found = sorted((run for run in runs.values() if run.messages), key=lambda run: run.run)
-    if not found:
+    found = sorted(runs.values(), key=lambda run: run.run)
+    if not any(run.messages for run in found):
         raise NotFound(
             f"{folder} holds no run",
             hint="a batch has event files (malice_…_r01_….jsonl) with the agents' messages, at "
@@ -106,19 +106,19 @@ def _is_batch(folder: Path) -> bool:
 
 
 def _lines(path: Path) -> Iterator[Logged]:
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, text in enumerate(file, start=1):
             if not text.strip():
                 continue
             try:
-                record = json.loads(text)
+                record = json.loads(text.decode())
                 kind, details = record["event_type"], record["details"]
                 if not isinstance(details, dict):
                     raise TypeError
             except (ValueError, KeyError, TypeError):
                 raise UsageError(
                     f"{path}:{number} is no event",
-                    hint="each line is a JSON object with event_type and details",
+                    hint="each line is a JSON object in UTF-8 with event_type and details",
                 ) from None
             yield Logged(path, number, str(kind), details)
 
@@ -133,4 +133,6 @@ def _summary(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"{path} is no JSON: {error}", hint="restore or remove it") from None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no summary of a batch", hint="restore or remove it")
+    return found

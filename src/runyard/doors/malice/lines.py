@@ -182,6 +182,7 @@ class Promotion(Details, frozen=True):
     reputation: float
     threshold: float
     promotion_ticket: int
+    time_since_promotion: int
     run_id: int
     author: str
     ticket: str
@@ -198,6 +199,7 @@ class Demotion(Details, frozen=True):
     from_status: str
     to_status: str
     demotion_ticket: int
+    time_since_promotion: int | None  # in tickets
     run_id: int
     author: str
     ticket: str
@@ -215,6 +217,15 @@ class AgentMessage(Details, frozen=True):
     ticket: str
 
 
+class Factors(msgspec.Struct, frozen=True, gc=False):
+    """What a vote was multiplied by because of who cast it."""
+
+    is_self_vote: bool
+    self_vote_multiplier: float
+    is_binder_vote: bool
+    binder_multiplier: float
+
+
 class VoteMetric(Details, frozen=True):
     """A vote whose weight is not its value."""
 
@@ -223,6 +234,7 @@ class VoteMetric(Details, frozen=True):
     target: str
     original_value: int
     weighted_value: float
+    calculation_factors: Factors
     vote_count_before: float
     vote_count_after: float
     message_id: int
@@ -232,7 +244,7 @@ class VoteMetric(Details, frozen=True):
 
 
 class StateMetric(Details, frozen=True):
-    """A change of status once more, with the tally that was behind it."""
+    """A promotion once more, with the tally that was behind it."""
 
     kind: ClassVar[str] = "STATE_METRIC"
     username: str
@@ -240,8 +252,7 @@ class StateMetric(Details, frozen=True):
     vote_count: float
     reputation: float
     threshold: float
-    promotion_ticket: int | None
-    demotion_ticket: int | None
+    promotion_ticket: int
     run_id: int
     author: str
     ticket: str

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from runyard.doors.malice.dataset import Logged
 from runyard.doors.malice.lines import Details
 from runyard.doors.malice.state import Reason
 
-ROUNDED = frozenset({"user_reputation", "new_reputation", "voter_reputation", "reputation"})
+ROUNDED = frozenset({"user_reputation", "new_reputation"})
 """Fields that some logs keep to two decimals."""
 
-NOT_COMPARED = frozenset({"run_id", "author", "blocked_reasons", "time_since_promotion"})
+NOT_COMPARED = "blocked_reasons"  # in whatever words
 
 REASONS = {
     "duplicate": Reason.DUPLICATE,
@@ -27,12 +28,15 @@ REASONS = {
 } | {str(reason): reason for reason in Reason}
 """What a reason means, by words that occur in it."""
 
-_KEYS = ("voter", "target", "username", "agent", "status_change")
+Key = Callable[[str, Mapping[str, Any]], tuple[Any, ...]]
+_KEYS = ("symbol_content", "voter", "target", "username", "agent", "status_change")
 _MISSING = object()
 
 
 class Mismatch(NamedTuple):
-    """A field that is not what it should be; without a name, the whole line."""
+    """A field that is not what it should be; without a name, a line that is missing (logged None)
+    or one too many (computed None).
+    """
 
     field: str
     logged: Any
@@ -40,11 +44,11 @@ class Mismatch(NamedTuple):
 
 
 def aligned(
-    expected: Sequence[Details], logged: Sequence[Logged]
+    expected: Sequence[Details], logged: Sequence[Logged], key: Key
 ) -> Iterator[tuple[Details | None, Logged | None]]:
-    """Lines that belong together; beside one that is missing, or too many, stands None."""
-    mine = [(each.kind, getattr(each, "symbol_type", None)) for each in expected]
-    theirs = [(each.kind, each.details.get("symbol_type")) for each in logged]
+    """Lines that belong together, by key; beside one that is missing, or too many, stands None."""
+    mine = [key(each.kind, structs.asdict(each)) for each in expected]
+    theirs = [key(each.kind, each.details) for each in logged]
     if mine == theirs:
         yield from zip(expected, logged, strict=True)
         return
@@ -56,8 +60,13 @@ def aligned(
             yield from ((None, each) for each in logged[c:d])
 
 
-def key_of(kind: str, details: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a line is about, where its kind occurs once for that in a run."""
+def sort_of(kind: str, details: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What sort of line it is."""
+    return kind, details.get("symbol_type")
+
+
+def subject_of(kind: str, details: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a line is about."""
     return (kind, *(str(details[name]) for name in _KEYS if name in details))
 
 
@@ -65,7 +74,11 @@ def unequal(
     computed: Details, logged: Mapping[str, Any], allowed: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[Mismatch]:
     """Fields that both have and that differ; `allowed` are values that some may have as well."""
-    return _unequal(msgspec.to_builtins(computed), logged, allowed, "")
+    fields = msgspec.to_builtins(computed)
+    if "context" in fields:  # may say again where the line belongs
+        where = {name: fields[name] for name in ("ticket", "author") if name in fields}
+        fields["context"] = where | fields["context"]
+    return _unequal(fields, logged, allowed, "")
 
 
 def _unequal(
@@ -73,7 +86,7 @@ def _unequal(
 ) -> Iterator[Mismatch]:
     for name, value in computed.items():
         told = logged.get(name, _MISSING)
-        if told is _MISSING or name in NOT_COMPARED:
+        if told is _MISSING or name == NOT_COMPARED:
             continue
         place = f"{path}{name}"
         if isinstance(value, Mapping) and isinstance(told, Mapping):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from runyard.doors.malice.state import NAMES
-from runyard.doors.malice.statistics import Records, winners
+from runyard.doors.malice.state import MALLORY, NAMES
+from runyard.doors.malice.statistics import NONE, Records, winners
+from runyard.doors.malice.summary import percents
 from runyard.doors.malice.symbols import DEMOTE, PROMOTE
-from runyard.reports.html import Html, Row, Scale, bar_chart, chart, element, histogram, join
+from runyard.reports.html import Html, Row, Scale, bar_chart, chart, element, histogram, join, safe
 from runyard.reports.html.blocks import count, number
 from runyard.reports.html.charts import mark, outline, sign
 from runyard.stats import Quantiles
@@ -19,7 +20,11 @@ MOST_MARKS = 150
 """Promotions of one user that are marked one by one; more are drawn as bars."""
 
 BINS = 30
+SPREAD = (0.05, 0.95)
+"""Between which quantiles of the runs a band is drawn."""
+
 _WIDE, _TALL, _RADIUS = 640, 430, 165
+_ROW = 44
 
 
 def users_of(records: Records) -> list[str]:
@@ -51,53 +56,97 @@ def promotions(records: Records) -> Html:
             bins = Counter(min(BINS - 1, t * BINS // (longest + 1)) for t in at)
             most = max(bins.values())
             marks = outline(scale, 0, longest, [bins[b] / most for b in range(BINS)], 26, 2)
-        rows.append(Row(name, marks, count(len(at), "promotion")))
+        told = count(len(at), "promotion")
+        rows.append(Row(_label(name), marks, told, spoken=f"{name}: {told}"))
     key = join((sign("diamond"), " a promotion to BINDER"))
     return chart("Promotions", rows, scale, axis="ticket of the run", key=key)
 
 
-def reputations(records: Records) -> Html:
-    """The mean reputation of each user along a run."""
+def reputations(records: Records, demote_at: float) -> Html:
+    """The reputation of each user along a run: its mean, and how runs spread around that."""
     longest = max(record["tickets_processed"] for record in records)
     same = [r for r in records if r["tickets_processed"] == longest]
-    places: list[int] = same[0]["reputations_at"]
-    means = {
-        name: [
-            sum(r["reputations"][name][at] for r in same) / len(same) for at in range(len(places))
-        ]
-        for name in users_of(same)
-    }
+    places: list[int] = [0, *same[0]["reputations_at"]]
+    paths = {name: _paths([r["reputations"][name] for r in same]) for name in users_of(same)}
     scale = Scale.over((0, longest), zero=True, margin=0.0)
-    values = [0.0, *(value for path in means.values() for value in path)]
+    values = [value for path in paths.values() for line in path for value in line]
     low, high = min(values), max(values)
+    levels = [0.0, demote_at] if low <= demote_at <= high else [0.0]
     rows = [
         Row(
-            name,
-            _path(scale, places, path, low, high),
-            f"ends at {number(path[-1], 2)}",
-            height=44,
-            spoken=f"{name}: mean reputation from 0 to {number(path[-1], 2)}",
+            _label(name),
+            _drawn(
+                scale, places, path, (low, high), levels, "cross" if name == MALLORY else "whisker"
+            ),
+            f"ends at {number(path.mean[-1], 2)}",
+            height=_ROW,
+            spoken=f"{name}: mean reputation from 0 to {number(path.mean[-1], 2)}",
         )
-        for name, path in means.items()
+        for name, path in paths.items()
     ]
-    key = f"the mean over {count(len(same), 'run')}; each row from {low:.1f} to {high:.1f}"
+    within = f"{100 * (SPREAD[1] - SPREAD[0]):.0f}%"
+    key = (
+        f"line: the mean over {count(len(same), 'run')}; band: {within} of them; "
+        f"each row from {number(low, 1)} to {number(high, 1)}; solid level: 0"
+    )
+    if len(levels) > 1:
+        key += f"; dashed level: {number(demote_at)}, where a status is lost"
     return chart("Reputation", rows, scale, axis="ticket of the run", key=key)
 
 
-def _path(
-    scale: Scale, places: Sequence[int], values: Sequence[float], low: float, high: float
+class _Path(NamedTuple):
+    """One user's reputation at each place, over runs."""
+
+    low: list[float]
+    mean: list[float]
+    high: list[float]
+
+
+def _paths(runs: Sequence[Sequence[float]]) -> _Path:
+    path = _Path([0.0], [0.0], [0.0])
+    for values in zip(*runs, strict=True):
+        low, high = Quantiles(values).quantiles(SPREAD)
+        path.low.append(low)
+        path.mean.append(sum(values) / len(values))
+        path.high.append(high)
+    return path
+
+
+def _drawn(
+    scale: Scale,
+    places: Sequence[int],
+    path: _Path,
+    reach: tuple[float, float],
+    levels: Sequence[float],
+    kind: str,
 ) -> Html:
+    low, high = reach
     span = (high - low) or 1.0
-    points = [(0.0, (high - 0.0) / span)]
-    points += [
-        (scale.share(at), (high - value) / span) for at, value in zip(places, values, strict=True)
-    ]
-    drawn = " ".join(f"{1000 * x:.0f},{3 + 94 * y:.1f}" for x, y in points)
-    line = element(
-        "polyline", points=drawn, class_="whisker", fill="none", vector_effect="non-scaling-stroke"
-    )
+
+    def down(value: float) -> float:
+        return 3 + 94 * (high - value) / span
+
+    def points(values: Sequence[float]) -> list[str]:
+        across = [1000 * scale.share(at) for at in places]
+        return [f"{x:.0f},{down(v):.1f}" for x, v in zip(across, values, strict=True)]
+
+    band = [*points(path.low), *reversed(points(path.high))]
+    shapes = [element("polygon", points=" ".join(band), class_="bars", fill_opacity="0.45")]
+    shapes += [
+        element(
+            "line", x1=0, x2=1000, y1=f"{down(level):.1f}", y2=f"{down(level):.1f}",
+            class_="zero" if at else "grid", vector_effect="non-scaling-stroke",
+        )
+        for at, level in enumerate(levels)
+    ]  # fmt: skip
+    shapes.append(
+        element(
+            "polyline", points=" ".join(points(path.mean)), class_=kind, fill="none",
+            vector_effect="non-scaling-stroke",
+        )
+    )  # fmt: skip
     return element(
-        "svg", line, x=0, y=0, width="100%", height=44, viewBox="0 0 1000 100",
+        "svg", *shapes, x=0, y=0, width="100%", height=_ROW, viewBox="0 0 1000 100",
         preserveAspectRatio="none",
     )  # fmt: skip
 
@@ -149,19 +198,36 @@ def vote_rows(records: Records) -> list[list[Any]]:
 
 def blocks(records: Records) -> Html:
     """How many gate blocks a run has."""
-    values = [record["total_gate_blocks"] for record in records]
-    bins = max(1, min(BINS, max(values) - min(values)))
-    edges, counts = Quantiles(values).histogram(bins)
-    return histogram("Gate blocks a run", edges.tolist(), counts.tolist(), axis="blocks")
+    edges, counts = whole_bins([record["total_gate_blocks"] for record in records])
+    return histogram("Gate blocks a run", edges, counts, axis="blocks")
+
+
+def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
+    """Bins for counts: one a number, or of so many numbers each that they are not too many."""
+    low = min(values)
+    high = max(max(values), low + 2)  # so that a scale has room for whole ticks
+    wide = math.ceil((high - low + 1) / BINS)
+    bins = math.ceil((high - low + 1) / wide)
+    found = Counter((value - low) // wide for value in values)
+    return [low - 0.5 + wide * at for at in range(bins + 1)], [found[at] for at in range(bins)]
 
 
 def won(records: Records) -> Html:
     """Who ends as BINDER, and how often nobody does."""
     bars = [
-        (name, float(total), f"{total:,} of {len(records):,} ({100 * total / len(records):.1f}%)")
+        (
+            "nobody" if name == NONE else name,
+            float(total),
+            f"{total:,} of {len(records):,} ({percents(total / len(records))[0]})",
+        )
         for name, total in winners(records).items()
     ]
     return bar_chart("Winners", bars, axis="runs")
+
+
+def _label(name: str) -> Html:
+    """A user's name; that of the one whom the experiment is about stands out."""
+    return element("strong", name) if name == MALLORY else safe(name)
 
 
 def _place(at: int, of: int) -> tuple[float, float]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 from runyard.doors.malice import pictures
 from runyard.doors.malice.results import Runs, document, runs_of
-from runyard.doors.malice.summary import number, share
+from runyard.doors.malice.summary import rate_cells, share
 from runyard.doors.malice.task import malice
 from runyard.reports.html import (
     Html,
@@ -18,6 +21,7 @@ from runyard.reports.html import (
     table,
     tiles,
 )
+from runyard.reports.html.blocks import number
 from runyard.spec.task import Target
 from runyard.store.recorded import Recorded
 
@@ -30,25 +34,70 @@ def is_ours(recorded: Recorded) -> bool:
     return recorded.target == _OWN
 
 
-def malice_section(context: ReportContext) -> Section | None:
-    """Figures and pictures of each variant; nothing while no run has completed."""
-    shown = [runs for runs in runs_of(context.result) if runs.records]
-    if not shown:
-        return None
-    parts = [_part(runs, context) for runs in shown]
-    return Section("Who gets promoted", join(parts), order=ORDER)
+def malice_section(context: ReportContext) -> Section:
+    """Figures and pictures of each variant, after an overview where there are several."""
+    found = [_Part(runs, document(runs, context.result)) for runs in runs_of(context.result)]
+    parts = [_overview(found)] if len(found) > 1 else []
+    return Section("Who gets promoted", join([*parts, *map(_part, found)]), order=ORDER)
 
 
-def _part(runs: Runs, context: ReportContext) -> Html:
-    records = runs.records
-    names = pictures.users_of(records)
+class _Part(NamedTuple):
+    """The runs of a variant, with their figures."""
+
+    runs: Runs
+    figures: dict[str, Any]
+
+
+def _overview(found: Sequence[_Part]) -> Html:
+    heads = [
+        "variant", "runs completed", "ends as BINDER", "ever BINDER", "score", "reputation",
+        "promotions", "gate blocks",
+    ]  # fmt: skip
+    told = (
+        "mallory: how often she ends as BINDER, and ever was one; her mean score and reputation. "
+        "Promotions and gate blocks are those of a run."
+    )
+    rows = map(_overview_row, found)
+    return join(
+        [
+            table(heads, rows, numbers=range(1, len(heads)), caption="Variants"),
+            paragraph(told, class_="aside"),
+        ]
+    )
+
+
+def _overview_row(part: _Part) -> list[str]:
+    about, threat = part.figures["experiment_metadata"], part.figures["threat_analysis"]
+    runs = about["successful_runs"]
+    promotions = part.figures["social_dynamics"]["promotions"]
+    return [
+        str(part.runs.name),
+        f"{runs:,} of {about['total_runs']:,}",
+        *(_short(threat["mallory_binder"][when]["runs"]) for when in ("final", "ever")),
+        number(threat["mallory_score_stats"]["mean"], 2),
+        number(threat["mallory_reputation_stats"]["mean"], 2),
+        number(promotions / runs if runs else None, 2),
+        number(part.figures["defense_system_stats"]["gate_blocks_stats"]["total_mean"], 2),
+    ]
+
+
+def _short(rate: dict[str, Any]) -> str:
+    counted, value, _ = rate_cells(rate)
+    return f"{counted} ({value})"
+
+
+def _part(part: _Part) -> Html:
+    runs, records = part.runs, part.runs.records
     head = [] if runs.name is None else [element("h3", runs.name)]
+    if not records:
+        return join([*head, _nothing(runs)])
+    names = pictures.users_of(records)
     return join(
         [
             *head,
-            *_figures(runs, context),
+            *_figures(part.figures),
             pictures.promotions(records),
-            pictures.reputations(records),
+            pictures.reputations(records, runs.config.rules.demote_at),
             pictures.network(records),
             table(
                 ["voter", *names],
@@ -61,8 +110,12 @@ def _part(runs: Runs, context: ReportContext) -> Html:
     )
 
 
-def _figures(runs: Runs, context: ReportContext) -> list[Html]:
-    found = document(runs, context.result)
+def _nothing(runs: Runs) -> Html:
+    where = " The failures are below." if runs.failed else ""
+    return paragraph(f"No run completed, so there is nothing to show.{where}")
+
+
+def _figures(found: dict[str, Any]) -> list[Html]:
     about, threat = found["experiment_metadata"], found["threat_analysis"]
     binder = threat["mallory_binder"]
     failed = about["failed_runs"]
@@ -70,14 +123,15 @@ def _figures(runs: Runs, context: ReportContext) -> list[Html]:
         [
             ("runs completed", f"{about['successful_runs']:,} of {about['total_runs']:,}", ""),
             ("failed, counted nowhere", f"{failed:,}", "bad" if failed else ""),
-            ("mallory ends as BINDER", binder["final"]["runs"]["successes"], ""),
-            ("mallory ever BINDER", binder["ever"]["runs"]["successes"], ""),
-            ("mallory's mean score", number(threat["mallory_score_stats"]["mean"]), ""),
+            ("mallory ends as BINDER", f"{binder['final']['runs']['successes']:,}", ""),
+            ("mallory ever BINDER", f"{binder['ever']['runs']['successes']:,}", ""),
+            ("mallory's mean score", number(threat["mallory_score_stats"]["mean"], 2), ""),
         ]
     )
     told = facts(
         [
             ("ends as BINDER, of runs", share(binder["final"]["runs"])),
+            ("ends as BINDER, of batches", share(binder["final"]["batches"])),
             ("ever BINDER, of runs", share(binder["ever"]["runs"])),
             ("ever BINDER, of batches", share(binder["ever"]["batches"])),
             (
@@ -86,6 +140,7 @@ def _figures(runs: Runs, context: ReportContext) -> list[Html]:
             ),
             ("runs with one adjustment", share(found["immune_system"]["reliability"])),
             ("immune system", about["immune"]),
+            ("parts", about.get("parts")),
             ("without", ", ".join(about["without"])),
             ("rules", ", ".join(f"{k} = {v:g}" for k, v in about["rules"].items())),
         ]

@@ -1,14 +1,21 @@
-"""A batch's figures as a text for people."""
+"""A batch's figures as a text for people, narrow enough for half a screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runyard.doors.malice.state import MALLORY
 from runyard.doors.malice.statistics import NONE
+from runyard.reports.text import aligned
 
 Figures = Mapping[str, Any]
+NOISE = 1e-9
+"""A share that is no farther from 0 or 1 than this is one of them, but for rounding."""
+
+DASH = "–"
+RATE_HEADS = ("count", "rate", "95% interval")
 
 
 def summary_text(found: Figures) -> str:
@@ -18,83 +25,138 @@ def summary_text(found: Figures) -> str:
 
 def share(rate: Figures) -> str:
     """A rate as `1 of 90 (1.1%, 95% interval 0.2% to 6.0%)`."""
-    counted = f"{rate['successes']} of {rate['total']}"
+    counted, value, interval = rate_cells(rate)
+    return counted if rate["rate"] is None else f"{counted} ({value}, 95% interval {interval})"
+
+
+def rate_cells(rate: Figures) -> tuple[str, str, str]:
+    """A rate for the columns of a table: so many of so many, the share, its interval."""
+    counted = f"{rate['successes']:,} of {rate['total']:,}"
     if rate["rate"] is None:
-        return counted
-    low, high = (f"{100 * rate[name]:.1f}%" for name in ("low", "high"))
-    return f"{counted} ({100 * rate['rate']:.1f}%, 95% interval {low} to {high})"
+        return counted, DASH, DASH
+    value, low, high = percents(rate["rate"], rate["low"], rate["high"])
+    return counted, value, f"{low} to {high}"
 
 
-def number(value: float | None, decimals: int = 2) -> str:
-    """A number, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{decimals}f}"
+def percents(*shares: float) -> list[str]:
+    """Shares as percentages, with so many decimals that only none is 0 and only all is 100."""
+    inner = [min(each, 1 - each) for each in shares if NOISE < each < 1 - NOISE]
+    decimals = max(1, math.ceil(-math.log10(100 * min(inner, default=1.0))))
+    return [f"{100 * each:.{decimals}f}%" for each in shares]
 
 
 def _head(found: Figures) -> Iterator[str]:
     about = found["experiment_metadata"]
     title = "MALICE: WHO GETS PROMOTED"
     yield f"{title}\n{'=' * len(title)}\n"
-    yield f"batch              {about['batch']}"
-    if about["variant"] is not None:
-        yield f"variant            {about['variant']}"
-    runs = f"{about['successful_runs']} of {about['total_runs']} runs completed"
-    for name in ("failed", "unfinished"):
-        if about[f"{name}_runs"]:
-            runs += f", {about[f'{name}_runs']} {name} (in no figure below)"
-    yield f"runs               {runs}"
-    yield f"tickets a run      {about['tickets_per_run']}"
-    yield f"seed               {about['seed']}"
-    yield f"immune system      {about['immune']}"
-    if about["without"]:
-        yield f"without            {', '.join(about['without'])}"
-    for rule, value in about["rules"].items():
-        yield f"rule               {rule} = {value:g}"
-    yield f"wall time          {about['total_runtime_seconds']:.1f} s"
+    done = f"{about['successful_runs']:,} of {about['total_runs']:,} runs completed"
+    told = [
+        ("batch", about["batch"]),
+        ("variant", about["variant"]),
+        ("runs", done),
+        *(
+            (name, f"{about[f'{name}_runs']:,} (in no figure below)")
+            for name in ("failed", "unfinished")
+            if about[f"{name}_runs"]
+        ),
+        ("tickets a run", f"{about['tickets_per_run']:,}"),
+        ("seed", about["seed"]),
+        ("immune system", about["immune"]),
+        ("parts", about.get("parts")),
+        ("without", ", ".join(about["without"]) or None),
+        *(("rule", f"{rule} = {value:g}") for rule, value in about["rules"].items()),
+        ("wall time", f"{about['total_runtime_seconds']:,.1f} s"),
+    ]
+    width = max(len(name) for name, _ in told)
+    for name, value in told:
+        if value is not None:
+            yield f"{name:<{width}}  {value}"
 
 
 def _threat(found: Figures) -> Iterator[str]:
     threat = found["threat_analysis"]
     yield from _title("The threat")
-    for when, words in (("final", "ends as BINDER"), ("ever", "ever BINDER")):
-        rates = threat["mallory_binder"][when]
-        yield f"mallory {words}, of runs      {share(rates['runs'])}"
-        yield f"mallory {words}, of batches   {share(rates['batches'])}"
+    resists = threat["manipulation_resistance"]
+    shown = DASH if resists is None else percents(resists / 100)[0]
+    for of, more in (("runs", [["resists manipulation", "", shown, ""]]), ("batches", [])):
+        rates = [
+            [words, *rate_cells(threat["mallory_binder"][when][of])]
+            for when, words in (("final", "ends as BINDER"), ("ever", "ever BINDER"))
+        ]
+        yield from _columns([f"mallory, of {of}", *RATE_HEADS], [*rates, *more])
+        yield ""
     scores = threat["mallory_score_stats"]
-    most = f"of the {scores['target_threshold']:g} that a promotion takes"
-    yield f"mallory's score          {_spread(scores)} {most}"
-    yield f"mallory's reputation     {_spread(threat['mallory_reputation_stats'])}"
+    names = ("mean", "stdev", "median", "min", "max")
+    spreads = (("score", scores), ("reputation", threat["mallory_reputation_stats"]))
+    yield from _columns(
+        ["mallory's", *names],
+        [[what, *(_number(spread[name]) for name in names)] for what, spread in spreads],
+    )
+    yield f"(a promotion takes a score of {scores['target_threshold']:g})"
 
 
 def _defence(found: Figures) -> Iterator[str]:
     defence, immune = found["defense_system_stats"], found["immune_system"]
     blocks = defence["gate_blocks_stats"]
     yield from _title("The defence")
-    yield (
-        f"gate blocks a run        {number(blocks['total_mean'])} "
-        f"(CIVIL {number(blocks['civil_mean'])}, security {number(blocks['security_mean'])})"
+    yield from _columns(
+        ["gate blocks a run", "mean", "most"],
+        [
+            ["all gates", _number(blocks["total_mean"]), _number(blocks["total_max"], 0)],
+            ["CIVIL", _number(blocks["civil_mean"]), ""],
+            ["security", _number(blocks["security_mean"]), ""],
+        ],
     )
-    yield f"mallory's messages blocked   {share(defence['mallory_messages_blocked'])}"
-    yield f"immune adjustments       {immune['adjustments']}"
-    yield f"runs with exactly one    {share(immune['reliability'])}"
+    yield ""
+    blocked = rate_cells(defence["mallory_messages_blocked"])
+    yield from _columns(["mallory", *RATE_HEADS], [["messages blocked", *blocked]])
+    yield ""
+    yield from _columns(
+        ["immune system", *RATE_HEADS],
+        [
+            ["adjustments", f"{immune['adjustments']:,}", "", ""],
+            ["runs with exactly one", *rate_cells(immune["reliability"])],
+        ],
+    )
 
 
 def _social(found: Figures) -> Iterator[str]:
     social = found["social_dynamics"]
     yield from _title("The vote")
-    yield f"promotions               {social['promotions']}"
-    yield f"demotions of others      {social['demotions_of_others']}"
-    yield f"votes counted            {social['votes_counted']}"
-    for reason, count in social["votes_ignored"].items():
-        yield f"votes ignored            {count} ({reason.replace('_', ' ')})"
+    counts = {
+        "promotions": social["promotions"],
+        "demotions of others": social["demotions_of_others"],
+        "votes counted": social["votes_counted"],
+        **{
+            f"votes ignored: {reason.replace('_', ' ')}": count
+            for reason, count in social["votes_ignored"].items()
+        },
+    }
+    yield from _columns(["in all runs", "count"], [[k, f"{v:,}"] for k, v in counts.items()])
+    yield ""
+    won = social["winner_distribution"]
+    winners = {
+        MALLORY: social["mallory_wins"],
+        "legitimate users": social["legitimate_wins"],
+        **{f"– {who}": count for who, count in won.items() if who not in (MALLORY, NONE)},
+        "nobody": won.get(NONE, 0),
+    }
     runs = found["experiment_metadata"]["successful_runs"]
-    for who, count in social["winner_distribution"].items():
-        name = {NONE: "nobody", MALLORY: "mallory"}.get(who, who)
-        yield f"won by {name:<17} {count} ({100 * count / runs:.1f}%)"
+    yield from _columns(
+        ["won by", "runs", "rate"],
+        [
+            [who, f"{count:,}", percents(count / runs)[0] if runs else DASH]
+            for who, count in winners.items()
+        ],
+    )
 
 
-def _spread(figures: Figures) -> str:
-    mean, low, high = (number(figures[name]) for name in ("mean", "min", "max"))
-    return f"{mean} on average, median {number(figures['median'])}, {low} to {high}"
+def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return aligned(heads, rows, numbers=range(1, len(heads)))
+
+
+def _number(value: float | None, decimals: int = 2) -> str:
+    return DASH if value is None else f"{value:,.{decimals}f}"
 
 
 def _title(text: str) -> Iterator[str]:

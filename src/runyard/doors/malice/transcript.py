@@ -78,16 +78,20 @@ class Transcript:
         for event in events:
             writers[type(event)](event, place)
 
-    def rise(self, event: StatusChanged, so_far: int, stamp: str = "") -> None:
+    def rise(self, event: StatusChanged, so_far: int, place: Place) -> None:
         """A promotion, for whoever counts them."""
+        stamp, run, author, _ = place
         rise = lines.PromotionRecorded(
-            event.name, event.ticket - 1, event.votes, so_far, self.run_id, event.author
+            event.name, event.ticket - 1, event.votes, so_far, run, author
         )
         self.debug.append(Line(stamp, rise.kind, rise))
 
-    def immune(self, adjusted: Adjusted, author: str, rules: ImmuneRules, stamp: str = "") -> None:
-        """An adjustment of the immune system."""
+    def immune(self, adjusted: Adjusted, rules: ImmuneRules, place: Place) -> None:
+        """An adjustment of the immune system, as a whole and for each agent."""
+        stamp, run, author, _ = place
         low = adjusted.level == "LOW"
+        for name in adjusted.after:
+            self._frequency(adjusted, name, place)
         details = {
             name: {
                 "frequency_before": adjusted.before[name],
@@ -99,9 +103,29 @@ class Transcript:
         adjustment = lines.ImmuneAdjustment(
             adjusted.ticket, adjusted.level, adjusted.promotions, rules.window,
             list(adjusted.after), details, None if low else adjusted.multiplier,
-            adjusted.multiplier if low else None, adjusted.damped, self.run_id, author,
+            adjusted.multiplier if low else None, adjusted.damped, run, author,
         )  # fmt: skip
         self.debug.append(Line(stamp, adjustment.kind, adjustment))
+
+    def _frequency(self, adjusted: Adjusted, name: str, place: Place) -> None:
+        stamp, where = place[0], place[1:]
+        context = {
+            "ticket": f"#{adjusted.ticket}",
+            "pressure_level": adjusted.level,
+            "recent_promotions": adjusted.promotions,
+            "agent": name,
+        }
+        meaning = {
+            "action": "frequency_adjusted",
+            "old_frequency": adjusted.before[name],
+            "new_frequency": adjusted.after[name],
+            "multiplier_used": adjusted.multiplier,
+        }
+        symbol = lines.Symbol(
+            "IMMUNE_ADJUSTMENT", f"adjust_frequency_{name}", "adaptive_immune_system", context,
+            meaning, *where,
+        )  # fmt: skip
+        self.main.append(Line(stamp, symbol.kind, symbol))
 
     def _bind(self, made: Decision, status: Status, place: Place) -> None:
         stamp, where = place[0], place[1:]
@@ -145,9 +169,13 @@ class Transcript:
         )  # fmt: skip
         main += Line(stamp, counted.kind, counted), Line(stamp, update.kind, update)
         if event.weight != value:
+            factors = lines.Factors(
+                event.by_self, rules.self_weight if event.by_self else 1.0,
+                event.by_binder, rules.binder_weight if event.by_binder else 1.0,
+            )  # fmt: skip
             metric = lines.VoteMetric(
-                author, target, value, event.weight, event.old, event.new, before, run, author,
-                ticket,
+                author, target, value, event.weight, factors, event.old, event.new, before, run,
+                author, ticket,
             )  # fmt: skip
             self.debug.append(Line(stamp, metric.kind, metric))
 
@@ -177,37 +205,39 @@ class Transcript:
         self.main.append(Line(stamp, applied.kind, applied))
 
     def _changed(self, event: StatusChanged, place: Place) -> None:
-        """A change of status; the second log has it once more, with the tally behind it."""
+        if event.rose:
+            self._rose(event, place)
+            return
         stamp, where = place[0], place[1:]
-        before, rose = event.ticket - 1, event.rose
-        threshold = self.rules.promote_at if rose else self.rules.demote_at
-        change: lines.Details
-        if rose:
-            context = {
-                "username": event.name,
-                "old_status": event.old,
-                "vote_count": event.votes,
-                "reputation": event.reputation,
-                "threshold": threshold,
-            }
-            meaning = {"action": "status_promotion", "new_status": event.new}
-            symbol = lines.Symbol(
-                "STATUS_CHANGE", f"promote_{event.name}", "reputation_system", context, meaning,
-                *where,
-            )  # fmt: skip
-            self.main.append(Line(stamp, symbol.kind, symbol))
-            change = lines.Promotion(
-                "PROMOTION", event.name, event.votes, event.reputation, threshold, before, *where
-            )
-        else:
-            change = lines.Demotion(
-                "DEMOTION", event.name, event.reputation, threshold, event.old, event.new, before,
-                *where,
-            )  # fmt: skip
-        self.main.append(Line(stamp, change.kind, change))
+        since = None if event.promoted_at is None else event.ticket - event.promoted_at
+        fall = lines.Demotion(
+            "DEMOTION", event.name, event.reputation, self.rules.demote_at, event.old, event.new,
+            event.ticket - 1, since, *where,
+        )  # fmt: skip
+        self.main.append(Line(stamp, fall.kind, fall))
+
+    def _rose(self, event: StatusChanged, place: Place) -> None:
+        """A promotion; the second log has it once more."""
+        stamp, where = place[0], place[1:]
+        before, threshold = event.ticket - 1, self.rules.promote_at
+        context = {
+            "username": event.name,
+            "old_status": event.old,
+            "vote_count": event.votes,
+            "reputation": event.reputation,
+            "threshold": threshold,
+        }
+        meaning = {"action": "status_promotion", "new_status": event.new}
+        symbol = lines.Symbol(
+            "STATUS_CHANGE", f"promote_{event.name}", "reputation_system", context, meaning, *where
+        )
+        rise = lines.Promotion(
+            "PROMOTION", event.name, event.votes, event.reputation, threshold, before, 0, *where
+        )
+        self.main += Line(stamp, symbol.kind, symbol), Line(stamp, rise.kind, rise)
         metric = lines.StateMetric(
             event.name, f"{event.old} → {event.new}", event.votes, event.reputation, threshold,
-            before if rose else None, None if rose else before, *where,
+            before, *where,
         )  # fmt: skip
         self.debug.append(Line(stamp, metric.kind, metric))
 

@@ -11,7 +11,7 @@ from typing import Any
 from runyard.attempt.context import Context
 from runyard.doors.malice.dataset import batch_folders
 from runyard.doors.malice.experiment import Config, MaliceExperiment
-from runyard.doors.malice.replay import replay
+from runyard.doors.malice.replaying import replay
 from runyard.doors.malice.statistics import FIGURES, figures
 from runyard.errors import EngineError
 from runyard.spec.batch import batch
