@@ -357,7 +357,8 @@ class Yard:
         if target is None or target.kind not in ("import", "file") or not recorded.row.pending:
             return []
         code = {target.ref: fingerprint(load(target, recorded.row.root))}
-        return [] if code == recorded.code else [changed_code(recorded.name, code)]
+        same = code[target.ref] == recorded.code.get(target.ref)
+        return [] if same else [changed_code(recorded.name, recorded.code, code)]
 
     @staticmethod
     def _row(row: BatchRow | None, name: str) -> BatchRow:

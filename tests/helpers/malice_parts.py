@@ -63,3 +63,18 @@ def three() -> Parts:
 def nothing() -> list[str]:
     """No parts at all."""
     return []
+
+
+def broken() -> Parts:
+    """Fails while it makes them."""
+    return {}["parts"]
+
+
+def twins() -> Parts:
+    """Two of one name."""
+    return Parts(agents=[Promoter("ann"), Promoter("ann")])
+
+
+def words() -> Parts:
+    """No agent at all."""
+    return Parts(agents=["bob"])

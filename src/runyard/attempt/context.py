@@ -70,6 +70,11 @@ class Context:
         return seeds.number(self._root, *self._host.seed_key(self.task))
 
     @property
+    def replicate(self) -> int:
+        """Which repetition of its parameters this task is, from 0."""
+        return self._host.seed_key(self.task)[1]
+
+    @property
     def rng(self) -> np.random.Generator:
         """The task's random numbers: the same on every backend, whatever else runs."""
         if self._rng is None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from runyard.cli.results import codec_option
 from runyard.cli.session import DEFAULT_YARD, Session, examples, shared
-
-if TYPE_CHECKING:
-    from runyard.store.recorded import Recorded
+from runyard.doors import module_of
 
 
 @click.command(
@@ -56,7 +51,7 @@ def report(
 
     given = None if session.location == DEFAULT_YARD else session.location
     with session.yard() as yard:
-        _load_sections(yard.recorded(batch))
+        module_of(yard.recorded(batch), "section")
         path = write_report(
             yard.results(batch, codec=codec), yard.batch_folder(batch), output,
             metrics=metrics, by=by, yard=given,
@@ -68,15 +63,6 @@ def report(
 
         webbrowser.open(path.absolute().as_uri())
     return 0
-
-
-def _load_sections(recorded: Recorded) -> None:
-    """Let the door that a batch comes from register what it adds to reports."""
-    place = recorded.target.ref.partition(":")[0].split(".") if recorded.target else []
-    if place[:2] == ["runyard", "doors"]:
-        module = ".".join([*place[:3], "section"])
-        if find_spec(module) is not None:
-            import_module(module)
 
 
 def _near(path: Path) -> Path:

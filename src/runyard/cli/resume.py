@@ -9,6 +9,7 @@ import click
 from runyard.cli.results import codec_option
 from runyard.cli.running import EXIT_USAGE, carry_out, limit_options, place_options, show_notices
 from runyard.cli.session import Session, examples, shared
+from runyard.doors import module_of
 from runyard.errors import BadTarget, NotFound
 
 if TYPE_CHECKING:
@@ -101,7 +102,11 @@ def _resume(
     name: str,
     **where: Any,
 ) -> int:
-    return carry_out(session, yard, name, lambda: yard.resume(name, **where))
+    code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
+    door = module_of(yard.recorded(name), "batch")
+    if door is not None:
+        session.say(f"  files: {door.collect(yard, name).folder}")
+    return code
 
 
 def _leave_out(session: Session, name: str, error: BadTarget) -> None:

@@ -51,15 +51,16 @@ def enroll(
     else:
         notices += _grow_list(tx, recorded, batch)
     if recorded.code != code:
-        notices.append(changed_code(name, code))
+        notices.append(changed_code(name, recorded.code, code))
         changes["code"] = encode(code)
     return Enrolled(tx.update_batch(found.id, **changes), False, notices)
 
 
-def changed_code(name: str, code: dict[str, str]) -> str:
+def changed_code(name: str, before: dict[str, str], code: dict[str, str]) -> str:
     """What a person is told whose code differs from that of the recorded outcomes."""
+    changed = next((ref for ref, found in code.items() if before.get(ref) != found), name)
     return (
-        f"the code of {next(iter(code), name)} has changed since {name} was first run; what is "
+        f"the code of {changed} has changed since {name} was first run; what is "
         "recorded stays (start over with fresh=True or --fresh)"
     )
 

@@ -59,6 +59,7 @@ class Batch(msgspec.Struct, frozen=True):
     codec: str = "msgpack"
     options: Options = Options()
     functions: dict[str, Callable[..., Any]] = {}  # those that travel by value, by target ref
+    sources: dict[str, str] = {}  # hashes of other code that outcomes depend on, by its name
 
     @property
     def total(self) -> int:
@@ -75,8 +76,9 @@ class Batch(msgspec.Struct, frozen=True):
         return f"{slug(label)[:40]}-{hashlib.sha256(content).hexdigest()[:8]}"
 
     def code(self) -> dict[str, str]:
-        """A hash of the code of each function that travels by value."""
-        return {ref: fingerprint(function) for ref, function in self.functions.items()}
+        """A hash of the code of each function that travels by value, and of other code."""
+        found = {ref: fingerprint(function) for ref, function in self.functions.items()}
+        return found | self.sources
 
     def identity(self) -> dict[str, Any]:
         """What makes this batch this batch: everything that outcomes depend on but the seed."""

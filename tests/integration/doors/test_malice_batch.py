@@ -12,21 +12,22 @@ import pytest
 
 from runyard import Yard
 from runyard.backends import NAMES as BACKENDS
-from runyard.doors.malice import MaliceBatch, replay, run_batch
+from runyard.doors.malice import MaliceBatch, Parts, replay, run_batch
 from runyard.doors.malice.audit import run_of
 from runyard.doors.malice.state import NAMES
 from runyard.doors.malice.task import logs_folder
 from runyard.errors import BadSpec, BadTarget
-from runyard.events import Event, TaskEmitted
+from runyard.events import Event, Notice, TaskEmitted
+from runyard.reports.progress import ALERT_KIND
 
 RUNS, TICKETS = 6, 40
 
 
-def logs(found: MaliceBatch) -> dict[str, bytes]:
+def logs(found: MaliceBatch, variant: str = "") -> dict[str, bytes]:
     """What each run logged, by a name without times and process numbers."""
     return {
         f"{run_of(path)}{'/debug' if path.parent.name == 'debug' else ''}": path.read_bytes()
-        for path in found.folder.rglob("malice_*.jsonl")
+        for path in (found.folder / variant).rglob("malice_*.jsonl")
     }
 
 
@@ -191,19 +192,64 @@ def test_variants_are_compared_in_pairs_on_the_same_random_numbers(
 ) -> None:
     found = batch(tmp_path, workers=2, without=["civil", "immune"], grid={"promote_at": [4.0]})
     names = [runs.name for runs in found.variants]
-    assert names == ["published", "without civil", "without immune", "promote_at=4"]
+    assert names == ["whole", "without civil", "without immune", "promote_at=4"]
     assert all(comparison.paired for comparison in found.comparisons)
-    assert {c.b for c in found.comparisons} == {"published"}
+    assert {c.b for c in found.comparisons} == {"whole"}
     by_name = {runs.name: runs.records for runs in found.variants}
     seeds = [[record["seed"] for record in records] for records in by_name.values()]
     assert all(each == seeds[0] for each in seeds)
     inert = [r["votes_counted"] for r in by_name["without immune"]]
-    assert inert == [r["votes_counted"] for r in by_name["published"]]
+    assert inert == [r["votes_counted"] for r in by_name["whole"]]
     assert not any(r["civil_gate_blocks"] for r in by_name["without civil"])
-    tickets = [int(run) for run in {key.removesuffix("/debug") for key in logs(found)}]
-    assert sorted(tickets) == list(range(1, 4 * RUNS + 1))
-    for name in ("published", "without-civil", "promote_at-4"):
+    assert logs(found, "whole") == expected
+    for name in ("whole", "without-civil", "promote_at=4"):
+        assert logs(found, name).keys() == expected.keys()
         assert replay(found.folder / name).differences == []
+
+
+def test_variants_that_are_nearly_alike_have_files_of_their_own(tmp_path: Path) -> None:
+    grid = {"demote_at": [-3.0, 3.0], "penalty": [0.6000001, 0.6000002]}
+    found = batch(tmp_path, workers=2, grid=grid)
+    names = [runs.name for runs in found.variants]
+    assert names[1:3] == ["demote_at=-3 penalty=0.6000001", "demote_at=-3 penalty=0.6000002"]
+    homes = [path for path in found.folder.iterdir() if path.is_dir()]
+    assert len(homes) == len(set(names)) == 5
+    assert [len(logs(found, home.name)) for home in homes] == [2 * RUNS] * 5
+
+
+def test_alerts_of_variants_say_which_it_is(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:
+            heard.append(event.data["message"])
+
+    batch(tmp_path, workers=1, grid={"promote_at": [1.0]}, on_event=hear)
+    assert any(text.startswith("promote_at=1, run 1: ") for text in heard)
+
+
+def test_logs_that_are_gone_are_told(tmp_path: Path, whole: MaliceBatch) -> None:
+    assert whole.lost == []
+    found = batch(tmp_path, workers=2)
+    next(found.folder.glob("debug/*_r03_*")).unlink()
+    assert batch(tmp_path, workers=2).lost == ["run 3"]
+
+
+def test_changed_parts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    heard: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Notice):
+            heard.append(event.text)
+
+    parts = "from runyard.doors.malice import Parts\n\ndef mine():\n    return Parts()\n"
+    for words in (parts, parts, f"{parts}\nMORE = 1\n"):
+        Path("mine.py").write_text(words)
+        with Yard(tmp_path / "yard") as yard:
+            yard.bus.subscribe(Event, hear)
+            run_batch(2, 5, seed=5, tag="mine", yard=yard, progress=False, parts="mine.py:mine")
+    assert [text[:41] for text in heard] == ["the code of mine.py:mine has changed since"[:41]]
 
 
 def test_the_report_has_a_section_with_pictures(whole: MaliceBatch, tmp_path: Path) -> None:
@@ -235,5 +281,16 @@ def test_parts_that_can_not_be_had_are_refused_before_anything_runs(tmp_path: Pa
         batch(tmp_path, parts="malice_parts:nobody")
     with pytest.raises(BadTarget, match="makes list"):
         batch(tmp_path, parts="malice_parts:nothing")
+    with pytest.raises(BadTarget, match=r"broken failed at .*malice_parts.py:\d+: KeyError"):
+        batch(tmp_path, parts="malice_parts:broken")
+    with pytest.raises(BadSpec, match="two agents have the same name"):
+        batch(tmp_path, parts="malice_parts:twins")
+    with pytest.raises(BadSpec, match="'bob' is no agent"):
+        batch(tmp_path, parts="malice_parts:words")
+    with pytest.raises(BadSpec, match="parts is Parts"):
+        batch(tmp_path, parts=Parts())
+    for wrong in (4, "4,5", [], [4, 4]):
+        with pytest.raises(BadSpec, match="the grid's promote_at is"):
+            batch(tmp_path, grid={"promote_at": wrong})
     with pytest.raises(BadSpec, match="no rule 'promotion'"):
         batch(tmp_path, grid={"promotion": [4]})

@@ -69,6 +69,9 @@ def test_ablations_are_one_command_and_one_table(runyard: Runyard) -> None:
         (("--without", "votes"), "votes"),
         (("--parts", "nowhere:parts"), "there is no module 'nowhere'"),
         (("--tag", "../up"), "../up"),
+        (("--tag", ""), "the tag is empty"),
+        (("--grid", "promote_at=4,4"), "each once"),
+        (("--grid", "bind_cooldown=1.5"), "whole numbers"),
     ],
 )
 def test_what_can_not_be_is_told_before_anything_runs(
@@ -121,6 +124,15 @@ def test_a_batch_calibrates_against_itself(runyard: Runyard) -> None:
     assert all(f["low"] <= f["median"] <= f["high"] for f in figures)
     assert said.code == (4 if said.last["outside"] else 0)
     assert "30 simulated batches of 4 runs, 120 tickets" in runyard(*words).out
+
+
+def test_a_resumed_batch_has_its_files_too(runyard: Runyard) -> None:
+    folder = Path(runyard(*RUN, "--tag", "cut", "--json", "--no-progress").last["folder"])
+    (folder / "batch_summary.txt").unlink()
+    said = runyard("resume", "malice-cut", "--no-progress")
+    assert said.code == 0
+    assert str(folder) in said.out
+    assert "4 of 4 runs completed" in (folder / "batch_summary.txt").read_text()
 
 
 def test_ctrl_c_ends_with_130_and_a_summary_of_what_there_is(tmp_path: Path) -> None:

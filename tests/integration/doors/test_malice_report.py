@@ -44,7 +44,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[MaliceBatch, str
     return found, (place / "report.html").read_text()
 
 
-@pytest.mark.parametrize("variant", ["published", "without-civil", "promote_at-1"])
+@pytest.mark.parametrize("variant", ["whole", "without-civil", "promote_at=1"])
 def test_the_summary_has_every_figure_in_columns(
     variants: tuple[MaliceBatch, str], variant: str
 ) -> None:
@@ -76,7 +76,7 @@ def test_the_summary_has_every_figure_in_columns(
 
 
 def test_the_summary_names_parts_of_ones_own(variants: tuple[MaliceBatch, str]) -> None:
-    path = variants[0].folder / "published" / "batch_parallel_results.json"
+    path = variants[0].folder / "whole" / "batch_parallel_results.json"
     found = json.loads(path.read_text())
     found["experiment_metadata"]["parts"] = "mine.py:strict"
     assert "\nparts          mine.py:strict\n" in summary_text(found)
@@ -84,7 +84,7 @@ def test_the_summary_names_parts_of_ones_own(variants: tuple[MaliceBatch, str]) 
 
 def test_several_variants_begin_with_an_overview(variants: tuple[MaliceBatch, str]) -> None:
     page = variants[1]
-    overview = page[page.index("<caption>Variants") : page.index("<h3>published")]
+    overview = page[page.index("<caption>Variants") : page.index("<h3>whole")]
     for runs in variants[0].variants:
         ever = sum(record["mallory_ever_binder"] for record in runs.records)
         row = overview.partition(f">{runs.name}</th>")[2].partition("</tr>")[0]

@@ -104,6 +104,12 @@ def _tell(session: Session, found: MaliceBatch) -> int:
     for group in result.failures() if stats.failed else []:
         session.say("  " + style(group.line(), fg="red"))
     session.say(f"  files: {found.folder}")
+    if found.lost:
+        some = ", ".join(found.lost[:5]) + (", …" if len(found.lost) > 5 else "")
+        session.note(
+            f"the logs of {len(found.lost):,} finished runs are not there ({some}); "
+            "--fresh plays them anew, and runs on other machines keep theirs"
+        )
     if stats.done < stats.total:
         again = style("the same command", bold=True)
         session.note(f"unfinished: {stats.done:,} recorded; {again} goes on")

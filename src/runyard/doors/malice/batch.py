@@ -8,6 +8,10 @@ run_batch ──▶ batch of tasks ──▶ workers ──▶ logs of each run,
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,12 +19,14 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runyard.doors.malice.experiment import IMMUNE, Config
+import msgspec
+
+from runyard.doors.malice.experiment import IMMUNE, Config, MaliceExperiment
 from runyard.doors.malice.immune import Mode
 from runyard.doors.malice.progress import by_tickets
-from runyard.doors.malice.results import PUBLISHED, Runs, runs_of, tidy_logs, write_results
+from runyard.doors.malice.results import Runs, runs_of, tidy_logs, write_results
 from runyard.doors.malice.rules import Rules
-from runyard.doors.malice.task import FOLDER, logs_folder, malice, parts_of
+from runyard.doors.malice.task import FOLDER, logs_folder, malice, parts_maker, parts_of
 from runyard.errors import BadSpec, NotFound
 from runyard.reports.comparing import compare_groups, groups_of
 from runyard.reports.progress import Progress, show
@@ -31,9 +37,12 @@ if TYPE_CHECKING:
     from runyard.reports.result import Result
     from runyard.stats.compare import Comparison
 
+WHOLE = "whole"
+"""The variant that has everything, as the others are compared with."""
+
 METRICS = (
-    "mallory_ever_binder", "mallory_final_score", "mallory_reputation", "promotions",
-    "total_gate_blocks", "votes_counted",
+    "mallory_became_binder", "mallory_ever_binder", "mallory_final_score", "mallory_reputation",
+    "promotions", "total_gate_blocks", "votes_counted",
 )  # fmt: skip
 """What variants are compared on."""
 
@@ -47,11 +56,15 @@ class MaliceBatch:
     variants: list[Runs]
     files: list[Path]
     comparisons: list[Comparison] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)  # finished runs whose logs are not there
 
     @property
     def records(self) -> list[dict[str, Any]]:
         """The completed runs, of all variants."""
         return [record for runs in self.variants for record in runs.records]
+
+    def __repr__(self) -> str:
+        return f"<MaliceBatch {self.result.name}: {self.result.headline()}>"
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report with this door's section; where it is."""
@@ -67,7 +80,7 @@ def describe(
     seed: int | None = None,
     tag: str | None = None,
     immune: Mode = "logged",
-    without: Sequence[str] = (),
+    without: Sequence[str] | str = (),
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
 ) -> Batch:
@@ -75,17 +88,26 @@ def describe(
 
     Run r has the same random numbers in every variant and in every batch with the same seed.
     """
-    Config(tickets=tickets, immune=immune)
+    config = Config(tickets=tickets, immune=immune)
     if type(runs) is not int or runs < 1:
         raise BadSpec(f"runs is {runs!r}", hint="use a whole number from 1 up")
-    parts_of(parts)
+    if tag == "":
+        raise BadSpec("the tag is empty", hint="leave it out, or give the batch a name")
     fixed: dict[str, Any] = {"tickets": tickets}
+    sources = {}
     if parts is not None:
+        if not isinstance(parts, str):
+            raise BadSpec(
+                f"parts is {parts!r}",
+                hint="name a function that makes them, module:function: each worker calls it",
+            )
         fixed["parts"] = parts
-    variants = _variants(immune, list(dict.fromkeys(without)), grid or {})
+        sources[parts] = _source(parts, config)
+    left_out = [without] if isinstance(without, str) else without
+    variants = _variants(immune, list(dict.fromkeys(left_out)), grid or {})
     if len(variants) == 1:
         fixed["immune"], variants = immune, []
-    return batch(
+    described = batch(
         malice,
         variants=variants or None,
         params=fixed,
@@ -94,6 +116,7 @@ def describe(
         name=None if tag is None else f"{FOLDER}-{tag}",
         common_random_numbers=True,
     )
+    return msgspec.structs.replace(described, sources=sources)
 
 
 def run_batch(
@@ -105,7 +128,7 @@ def run_batch(
     seed: int | None = None,
     tag: str | None = None,
     immune: Mode = "logged",
-    without: Sequence[str] = (),
+    without: Sequence[str] | str = (),
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
     yard: Yard | str | Path | None = None,
@@ -147,14 +170,16 @@ def collect(yard: Yard, name: str) -> MaliceBatch:
     """The results of what is finished of a recorded batch, written and read."""
     result = yard.results(name)
     folder = yard.batch_folder(name)
-    variants, files = runs_of(result), []
+    found = MaliceBatch(result, folder / FOLDER, runs_of(result), [])
     running = result.stats.workers  # of another engine, whose runs are not over
+    variants = found.variants
     for runs in variants:
         home = logs_folder(folder, runs.name)
         if not running:
-            tidy_logs(home, [record["run_id"] for record in runs.records])
-        files += write_results(runs, result, home)
-    found = MaliceBatch(result, folder / FOLDER, variants, files)
+            lost = tidy_logs(home, [record["run_id"] for record in runs.records])
+            whose = "" if runs.name is None else f"{runs.name}, "
+            found.lost += [f"{whose}run {number}" for number in lost]
+        found.files += write_results(runs, result, home)
     if len(variants) > 1 and all(len(runs.records) > 1 for runs in variants):
         found.comparisons = compare_variants(result, variants)
     return found
@@ -175,14 +200,39 @@ def compare_variants(result: Result, variants: Sequence[Runs]) -> list[Compariso
 def _variants(
     immune: Mode, without: Sequence[str], grid: Mapping[str, Iterable[float]]
 ) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"name": PUBLISHED, "immune": immune}]
+    found: list[dict[str, Any]] = [{"name": WHOLE, "immune": immune}]
     for part in without:
         Config(without=(part,))
         mode = "off" if part == IMMUNE else immune
         found.append({"name": f"without {part}", "immune": mode, "without": [part]})
-    for values in product(*grid.values()) if grid else ():
-        rules = dict(zip(grid, values, strict=True))
+    points = {name: _numbers(name, values) for name, values in grid.items()}
+    for values in product(*points.values()) if points else ():
+        rules = dict(zip(points, values, strict=True))
         Rules.of(rules)
-        label = " ".join(f"{name}={value:g}" for name, value in rules.items())
+        label = " ".join(f"{name}={_short(value)}" for name, value in rules.items())
         found.append({"name": label, "immune": immune, "rules": rules})
     return found
+
+
+def _numbers(name: str, values: Any) -> list[float]:
+    """The numbers of one rule in a grid, each once."""
+    hint = f"give a list of numbers, each once: {name}=4,5,6"
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise BadSpec(f"the grid's {name} is {values!r}", hint=hint)
+    found = list(values)
+    if not found or len(set(found)) < len(found):
+        raise BadSpec(f"the grid's {name} is {found}", hint=hint)
+    return found
+
+
+def _short(value: float) -> str:
+    """A number as short as can be without becoming another one."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def _source(parts: str, config: Config) -> str:
+    """A hash of the code that makes the parts; those that can't be used are refused here."""
+    MaliceExperiment(config, parts_of(parts))
+    module = sys.modules[parts_maker(parts, os.getcwd()).__module__]
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:16]

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runyard.doors.malice.dataset import Batch
+from runyard.doors.malice.rules import Rules
+from runyard.doors.malice.state import MALLORY
 
 Record = Mapping[str, Any]
 RUN_FIELDS = (
-    "tickets_processed", "mallory_became_binder", "mallory_reputation", "civil_gate_blocks",
-    "security_gate_blocks", "total_gate_blocks", "winner",
+    "tickets_processed", "mallory_became_binder", "mallory_ever_binder", "mallory_reputation",
+    "mallory_outcome", "civil_gate_blocks", "security_gate_blocks", "total_gate_blocks", "winner",
 )  # fmt: skip
 USER_FIELDS = (
     "status", "reputation", "positive_votes", "negative_votes", "votes_given", "messages_sent",
@@ -39,9 +41,14 @@ def users_told(batch: Batch, run: int) -> list[str]:
 
 def contradictions(batch: Batch, records: Sequence[Record]) -> list[str]:
     """Each contradiction in words; nothing for a batch without a summary."""
-    if not batch.summary:
+    if not batch.summary or not records:
         return []
-    return [*_of_runs(batch, records), *_of_whole(batch, records)]
+    return [
+        *_of_runs(batch, records),
+        *_of_falls(batch, records),
+        *_of_counts(batch, records),
+        *_of_whole(batch, records),
+    ]
 
 
 def _of_runs(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
@@ -55,12 +62,46 @@ def _of_runs(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
         for name in RUN_FIELDS:
             yield from _word(f"run {run}: {name}", told, name, record[name])
         for user, state in record["user_final_states"].items():
-            theirs = _part(_part(told, "user_final_states"), user)
+            theirs = _user(told_runs, run, user)
             for name in USER_FIELDS:
                 yield from _word(f"run {run}: {user}'s {name}", theirs, name, state[name])
     for run in sorted(told_runs.keys() - {record["run_id"] for record in records}):
         if told_runs[run].get("status", "completed") == "completed":
             yield f"run {run}: the summary has it, the log does not"
+
+
+def _of_falls(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+    """Users who were demoted, of whom the summary knows no time at which that was."""
+    told_runs = _told_runs(batch)
+    found = [
+        f"run {record['run_id']}: {user}"
+        for record in records
+        for user, state in record["user_final_states"].items()
+        if state["demoted_at"] is not None
+        and _user(told_runs, record["run_id"], user).get("demoted_at", "") is None
+    ]
+    if found:
+        some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
+
+
+def _of_counts(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+    about = _part(batch.summary, "experiment_metadata")
+    yield from _word("successful runs", about, "successful_runs", len(records))
+    others = [about.get(name, 0) for name in ("failed_runs", "unfinished_runs")]
+    if all(isinstance(each, int) for each in others):
+        yield from _word("runs", about, "total_runs", len(records) + sum(others))
+    tickets = max((record["tickets_processed"] for record in records), default=0)
+    yield from _word("tickets a run", about, "tickets_per_run", tickets)
+    scores = _part(_part(batch.summary, "threat_analysis"), "mallory_score_stats")
+    threshold = Rules.of(batch.rules).promote_at
+    yield from _word("votes that a promotion takes", scores, "target_threshold", threshold)
+    dynamics = _part(batch.summary, "social_dynamics")
+    won = Counter(record["winner"] for record in records)
+    hers = won[MALLORY]
+    yield from _word("won by mallory", dynamics, "mallory_wins", hers)
+    others_won = len(records) - hers - won[None]
+    yield from _word("won by others", dynamics, "legitimate_wins", others_won)
 
 
 def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
@@ -80,8 +121,8 @@ def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
     for name, value in figures.items():
         yield from _word(f"mallory's score, {name}", told_scores, name, value)
     blocks = _part(_part(batch.summary, "defense_system_stats"), "gate_blocks_stats")
-    for name, key in (("total", "total"), ("civil", "civil"), ("security", "security")):
-        values = [record[f"{key}_gate_blocks"] for record in records]
+    for name in ("total", "civil", "security"):
+        values = [record[f"{name}_gate_blocks"] for record in records]
         mean = statistics.fmean(values)
         yield from _word(f"{name} blocks, mean", blocks, f"{name}_mean", mean)
         yield from _word(f"{name} blocks, most", blocks, f"{name}_max", max(values))
@@ -97,6 +138,10 @@ def _told_runs(batch: Batch) -> dict[int, dict[str, Any]]:
     told = batch.summary.get("detailed_results")
     runs = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
     return {each["run_id"]: each for each in runs if isinstance(each.get("run_id"), int)}
+
+
+def _user(told_runs: Mapping[int, Mapping[str, Any]], run: int, user: str) -> Mapping[str, Any]:
+    return _part(_part(told_runs.get(run, {}), "user_final_states"), user)
 
 
 def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -46,8 +46,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pace: Pace = Pace()
 
     def __post_init__(self) -> None:
-        if type(self.tickets) is not int or self.tickets < 1:
-            raise BadSpec(f"tickets is {self.tickets!r}", hint="use a whole number from 1 up")
+        for name, least in (("run_id", 1), ("seed", 0), ("tickets", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise BadSpec(f"{name} is {value!r}", hint=f"use a whole number from {least} up")
+        if not isinstance(self.rules, Rules):
+            raise BadSpec(f"rules is {self.rules!r}", hint="use Rules(promote_at=4, …)")
         if self.immune not in MODES:
             raise BadSpec(f"immune is {self.immune!r}", hint=f"use one of: {', '.join(MODES)}")
         for part in self.without:
@@ -75,9 +79,11 @@ class MaliceExperiment:
         self.config = config or Config()
         self.parts = parts or Parts()
         config, parts = self.config, self.parts
-        self.agents = {agent.name: agent for agent in parts.agents}
+        self.agents = {_name_of(agent): agent for agent in parts.agents}
         if not self.agents:
             raise BadSpec("a run without agents", hint="give at least one")
+        if len(self.agents) < len(parts.agents):
+            raise BadSpec("two agents have the same name", hint="give each a name of its own")
         off = IMMUNE in config.without
         self.immune = parts.immune("off" if off else config.immune)
         self._system = parts.system(config.rules)
@@ -122,6 +128,8 @@ class MaliceExperiment:
         name, ticket = self._floor.next(), before.tickets + 1
         scene = Scene(before, self._chances[name], self.immune.frequency(name))
         text = self.agents[name].speak(scene)
+        if not isinstance(text, str):
+            raise BadSpec(f"{name} said {text!r}", hint="an agent's `speak` returns a text")
         decisions = self._gates.decide(text, before.users[name], ticket)
         blocked = tuple(d.gate for d in decisions if d.blocked and d.gate != BIND)
         bound = any(d.gate == BIND and not d.blocked for d in decisions)
@@ -140,3 +148,13 @@ class MaliceExperiment:
                 rules: ImmuneRules = self.immune.rules
                 log.adjusted(adjusted, name, rules, self.time)
         return changes
+
+
+def _name_of(agent: Agent) -> str:
+    """An agent's name; one without a name, or without words, is refused."""
+    name = getattr(agent, "name", None)
+    if not isinstance(name, str) or not name or not callable(getattr(agent, "speak", None)):
+        raise BadSpec(
+            f"{agent!r} is no agent", hint="an agent has a `name` and a method `speak(scene)`"
+        )
+    return name

@@ -32,7 +32,8 @@ class Tally:
     def __init__(self) -> None:
         self.counted = 0
         self.ignored: Counter[str] = Counter()
-        self.blocks: Counter[str] = Counter()
+        self.blocks: Counter[str] = Counter()  # by gate
+        self.silenced: Counter[str] = Counter()  # messages that a gate blocked, by author
         self.rises: list[tuple[int, str]] = []
         self.falls: list[tuple[int, str]] = []
         self.votes: list[str] = []
@@ -49,6 +50,7 @@ class Tally:
                 self.ignored[event.reason.name.lower()] += 1
             elif isinstance(event, Penalised):
                 self.blocks.update(event.gates)
+                self.silenced[event.author] += 1
             else:
                 changes.append(event)
                 (self.rises if event.rose else self.falls).append((event.ticket, event.name))
@@ -78,6 +80,7 @@ def run_record(
         "mallory_ever_binder": ever,
         "mallory_reputation": 0.0 if mallory is None else mallory.reputation,
         "mallory_outcome": PROMOTED if binder else FELL_AGAIN if ever else CONTAINED,
+        "mallory_messages_blocked": tally.silenced[MALLORY],
         "mallory_demoted_at": None if mallory is None else mallory.demoted_at,
         "civil_gate_blocks": tally.blocks[CIVIL],
         "security_gate_blocks": tally.blocks[SEC_CLEAN],

@@ -28,6 +28,7 @@ from runyard.doors.malice.statistics import (
     winners,
 )
 from runyard.spaces import remove_tree
+from runyard.spec import seeds
 from runyard.spec.status import Status
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 RESULTS, SUMMARY, TABLE = "batch_parallel_results.json", "batch_summary.txt", "runs.csv"
 PICTURES = frozenset({"rises", "falls", "votes", "immune", "reputations", "reputations_at"})
 """What of a record is there for pictures, and not listed again."""
-
-PUBLISHED = "published"
 
 
 @dataclass
@@ -81,7 +80,8 @@ def runs_of(result: Result) -> list[Runs]:
         error = outcome.error
         runs.failed.append(
             {
-                "run_id": outcome.task + 1,
+                "run_id": plan.replicate(outcome.task) + 1,
+                "seed": seeds.number(result.seed, *plan.seed_key(outcome.task)),
                 "status": str(outcome.status),
                 "error": None if error is None else error.kind,
                 "message": None if error is None else error.message,
@@ -152,6 +152,7 @@ def _metadata(runs: Runs, result: Result) -> dict[str, Any]:
         "tickets_per_run": config.tickets,
         "seed": result.seed,
         "immune": config.immune,
+        "parts": runs.params.get("parts"),
         "without": list(config.without),
         "rules": dict(runs.params.get("rules") or {}),
         "digest": result.digest,
@@ -177,13 +178,15 @@ def write_results(runs: Runs, result: Result, folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def tidy_logs(folder: Path, finished: Sequence[int]) -> None:
+def tidy_logs(folder: Path, finished: Sequence[int]) -> list[int]:
     """Keep one pair of logs for each finished run, and nothing that is not whole.
 
     A run whose worker died after its logs were in place has run again; both pairs hold the same.
+    Returns the finished runs whose logs are not there.
     """
     remove_tree(folder / PARTIALS)
     kept = frozenset(finished)
+    missing: set[int] = set()
     for place in (folder, folder / DEBUG):
         seen: set[int] = set()
         for path in sorted(place.glob("malice_*.jsonl"), reverse=True):
@@ -192,6 +195,8 @@ def tidy_logs(folder: Path, finished: Sequence[int]) -> None:
                 path.unlink(missing_ok=True)
             elif run is not None:
                 seen.add(run)
+        missing |= kept - seen
+    return sorted(missing)
 
 
 def _listed(record: dict[str, Any]) -> dict[str, Any]:

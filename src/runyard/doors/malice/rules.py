@@ -30,6 +30,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise BadSpec(f"the rule {name} is {value!r}", hint="use a number")
+            if name == "bind_cooldown" and value % 1:
+                raise BadSpec(f"the rule {name} is {value!r}", hint="tickets are whole numbers")
             if not math.isfinite(value):
                 raise BadSpec(f"the rule {name} is {value!r}", hint="use a finite number")
 

@@ -68,8 +68,7 @@ def winners(records: Records) -> dict[str, int]:
 def gate_rate(records: Records) -> dict[str, Any]:
     """The share of mallory's messages that a gate blocked."""
     said = sum(r["user_final_states"].get(MALLORY, {}).get("messages_sent", 0) for r in records)
-    blocked = sum(r["total_gate_blocks"] for r in records)
-    return rate(min(blocked, said), said)
+    return rate(sum(r["mallory_messages_blocked"] for r in records), said)
 
 
 def immune_reliability(records: Records) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,6 @@ from runyard.doors.malice.immune import Mode
 from runyard.doors.malice.rules import Rules
 from runyard.errors import BadTarget
 from runyard.reports.progress import ALERT_KIND
-from runyard.spec.names import slug
 from runyard.spec.task import Target
 
 TICKETS_KIND = "tickets"
@@ -41,17 +41,18 @@ def malice(
 ) -> dict[str, Any]:
     """Play one run and log it; `name` is that of a variant, `parts` a function that makes them."""
     config = Config(
-        run_id=ctx.task + 1,
+        run_id=ctx.replicate + 1,
         seed=ctx.seed,
         tickets=tickets,
         immune=immune,
         without=tuple(without),
         rules=Rules.of(rules or {}),
     )
+    whose = "" if name is None else f"{name}, "
     log = AuditLogger(logs_folder(ctx.folder, name), config.run_id, tickets, config.rules)
     record = MaliceExperiment(config, parts_of(parts)).run(
         log,
-        alert=lambda message: ctx.emit(ALERT_KIND, message=message),
+        alert=lambda message: ctx.emit(ALERT_KIND, message=whose + message),
         progress=_Pulse(ctx, tickets),
     )
     log.finish()
@@ -61,24 +62,39 @@ def malice(
 def logs_folder(batch_folder: Path, name: str | None) -> Path:
     """Where the logs and results of a batch are, or of one of its variants."""
     home = batch_folder / FOLDER
-    return home if name is None else home / slug(name)
+    return home if name is None else home / name.replace(" ", "-")
 
 
 def parts_of(text: str | None) -> Parts:
     """What `module:function` makes; the published parts where nothing is named."""
     if text is None:
         return Parts()
-    made = _maker(text, os.getcwd())()
-    if not isinstance(made, Parts):
+    maker = parts_maker(text, os.getcwd())
+    hint = "it is called without arguments, and returns Parts of runyard.doors.malice"
+    try:
+        made = maker()
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{at.filename}:{at.lineno}"
         raise BadTarget(
-            f"{text} makes {type(made).__name__}", hint="it has to return runyard's malice Parts"
-        )
+            f"{text} failed at {where}: {type(error).__name__}: {error}", hint=hint
+        ) from error
+    if not isinstance(made, Parts):
+        raise BadTarget(f"{text} makes {type(made).__name__}", hint=hint)
     return made
 
 
+def parts_maker(text: str, root: str) -> Callable[[], Any]:
+    """The function behind `module:function` or `file.py:function`, as the file is now."""
+    target = Target.parse(text)
+    file = Path(root, target.ref.rpartition(":")[0])
+    written = file.stat().st_mtime_ns if target.kind == "file" and file.is_file() else 0
+    return _loaded(target, root, written)
+
+
 @lru_cache(16)
-def _maker(text: str, root: str) -> Callable[[], Any]:
-    return load(Target.parse(text), root)
+def _loaded(target: Target, root: str, written: int) -> Callable[[], Any]:  # noqa: ARG001
+    return load(target, root)
 
 
 class _Pulse:
