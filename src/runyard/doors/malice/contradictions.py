@@ -96,12 +96,6 @@ def _of_counts(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
     scores = _part(_part(batch.summary, "threat_analysis"), "mallory_score_stats")
     threshold = Rules.of(batch.rules).promote_at
     yield from _word("votes that a promotion takes", scores, "target_threshold", threshold)
-    dynamics = _part(batch.summary, "social_dynamics")
-    won = Counter(record["winner"] for record in records)
-    hers = won[MALLORY]
-    yield from _word("won by mallory", dynamics, "mallory_wins", hers)
-    others_won = len(records) - hers - won[None]
-    yield from _word("won by others", dynamics, "legitimate_wins", others_won)
 
 
 def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
@@ -128,6 +122,10 @@ def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
         yield from _word(f"{name} blocks, most", blocks, f"{name}_max", max(values))
     dynamics = _part(batch.summary, "social_dynamics")
     winners = Counter(record["winner"] for record in records)
+    hers = winners[MALLORY]
+    yield from _word("won by mallory", dynamics, "mallory_wins", hers)
+    by_others = len(records) - hers - winners[None]
+    yield from _word("won by others", dynamics, "legitimate_wins", by_others)
     for name, count in _part(dynamics, "winner_distribution").items():
         won = winners[None if name == "none" else name]
         if count != won:

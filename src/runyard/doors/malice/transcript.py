@@ -1,5 +1,4 @@
-"""What happens in a run, as lines of its two logs. The audit log writes them, a replay compares
-them.
+"""What happens in a run, as lines of its two logs: the audit log writes them, a replay compares.
 
 Every message passes through here, so lines are made in place: a list or a tuple for each would take
 longer than the line.
