@@ -51,8 +51,15 @@ def test_what_no_node_has_is_an_error_that_names_it(yard: ry.Yard, ray_head: str
 def test_what_others_use_is_waited_for_and_a_stop_is_heard_meanwhile(
     yard: ry.Yard, ray_head: str, tmp_path: Path
 ) -> None:
-    script = "import ray, sys; ray.init(); pg = ray.util.placement_group([{'CPU': 6}]); "
-    script += "ray.get(pg.ready()); print('taken', flush=True); sys.stdin.read()"
+    script = """
+import ray, sys, time
+ray.init()
+ray.get(ray.util.placement_group([{"CPU": 6}]).ready())
+while ray.available_resources().get("CPU", 0) >= 1:  # until everybody sees it
+    time.sleep(0.05)
+print("taken", flush=True)
+sys.stdin.read()
+"""
     other = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", script],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
