@@ -47,7 +47,9 @@ class Head:
 
     def __enter__(self) -> Self:
         self._folder = tempfile.mkdtemp(prefix="ray-test-")
-        env = without_ray() | QUIET
+        # `Cluster` notes its address in `ray/` of this folder, and does not make it.
+        Path(self._folder, "ray").mkdir()
+        env = without_ray() | QUIET | {"RAY_TMPDIR": self._folder}
         self._log = Path(self._folder, "log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", _SERVE],

@@ -60,9 +60,21 @@ def test_what_is_short_is_said_in_words() -> None:
     assert not could_ever_hold(view, need)
     assert str(need) == "2 CPU, 4 GB memory, 1 licence"
     assert largest(view, need) == "the node that comes closest has 1 CPU, 8 GB memory"
-    assert "waiting for room" in str(shortage(need, 0, 4, asked=False))
-    assert "room for 2 of 4 workers" in str(shortage(need, 2, 4, asked=True))
-    assert shortage(need, 2, 1024, asked=False) is None
+
+
+def test_a_user_hears_what_is_waited_for_until_a_worker_is_ready() -> None:
+    need = Need(cpus=2, memory=4_000_000_000)
+    full = View({"n": {"CPU": 6.0, "memory": 8e9}}, {"n": {"memory": 8e9}})
+
+    def said(ready: int, starting: int, wanted: int, *, asked: bool) -> str | None:
+        return shortage(full, need, ready=ready, starting=starting, wanted=wanted, asked=asked)
+
+    free = "a task needs 2 CPU, 4 GB memory, and 0 of 6 CPU and 8 of 8 GB memory are free"
+    assert said(0, 0, 4, asked=False) == f"waiting for room on the Ray cluster: {free}"
+    # Asked for on the strength of a stale view, and not started: still a wait.
+    assert said(0, 3, 4, asked=False) == f"waiting for Ray to start 3 workers: {free}"
+    assert "room for 2 of 4 workers" in str(said(1, 1, 4, asked=True))
+    assert said(2, 0, 1024, asked=False) is None
 
 
 FRAMES = st.builds(

@@ -249,7 +249,11 @@ class Bridge:
                 )
         elif waited > SHORT_SECONDS and not self._warned:
             self._warned = True
-            text = cluster.shortage(need, len(self._seats), opening.workers, asked=opening.asked)
+            ready = sum(seat.is_ready for seat in self._seats.values())
+            text = cluster.shortage(
+                self._view, need, ready=ready, starting=len(self._seats) - ready,
+                wanted=opening.workers, asked=opening.asked,
+            )  # fmt: skip
             if text is not None:
                 self._tell(Frame(NOTICE, content=text.encode()))
 
@@ -342,7 +346,10 @@ class Bridge:
 
     def _leave(self, seat: Seat) -> None:
         self._forget(seat)
-        self._ask(seat.leave(), lambda *_: seat.kill())
+        if seat.is_ready:
+            self._ask(seat.leave(), lambda *_: seat.kill())
+        else:  # it may wait for room, and would not hear a call before it has some
+            seat.kill()
 
     def _forget(self, seat: Seat) -> None:
         self._seats.pop(seat.lane, None)

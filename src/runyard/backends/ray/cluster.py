@@ -86,13 +86,30 @@ def seats_to_add(view: View, need: Need, *, starting: Mapping[str, int], most: i
     return found
 
 
-def shortage(need: Need, have: int, wanted: int, *, asked: bool) -> str | None:
-    """What to tell a user whose stations have no room; nothing where they have."""
-    if not have:
-        return f"waiting for room on the Ray cluster: a task needs {need}, and others use it"
+def shortage(
+    view: View, need: Need, *, ready: int, starting: int, wanted: int, asked: bool
+) -> str | None:
+    """What to tell a user whose workers have not all started; None where they have.
+
+    A worker that was asked for may still wait for room: Ray's view of what is free lags behind.
+    """
+    if not ready:
+        waiting = f"Ray to start {starting:,} workers" if starting else "room on the Ray cluster"
+        return f"waiting for {waiting}: a task needs {need}, and {_free(view, need)}"
+    have = ready + starting
     if asked and have < wanted:
         return f"the Ray cluster has room for {have} of {wanted} workers: a task needs {need}"
     return None
+
+
+def _free(view: View, need: Need) -> str:
+    """How much of what a task needs is unused: `0 of 6 CPU are free`."""
+    words = []
+    for name in need.amounts:
+        total = sum(offer.get(name, 0.0) for offer in view.total.values())
+        free = sum(offer.get(name, 0.0) for offer in view.free.values())
+        words.append(f"{shown({name: free}).split()[0]} of {shown({name: total})}")
+    return " and ".join(words) + " are free" if words else "no node has a free place"
 
 
 def largest(view: View, need: Need) -> str:
