@@ -12,11 +12,12 @@ import io
 import math
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from runyard.spaces import task_folder
 
@@ -118,6 +119,39 @@ class _Text(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
         touched.add(True)
         return super().write(text)
+
+
+class ChildStream:
+    """Where a child process prints one of its streams, so that it is kept even if we die.
+
+    In a worker that is the spool. Elsewhere it is a temporary file, printed when the child ended.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._stream = getattr(sys, name)
+        self._spooled = isinstance(self._stream, _Text)
+        if self._spooled:
+            self._stream.flush()
+            self.descriptor = os.dup(self._stream.fileno())
+        else:
+            with tempfile.TemporaryFile() as file:
+                self.descriptor = os.dup(file.fileno())
+        self._start = os.lseek(self.descriptor, 0, os.SEEK_END)
+
+    def text(self) -> str:
+        """What the child has printed."""
+        size = os.fstat(self.descriptor).st_size - self._start
+        return os.pread(self.descriptor, size, self._start).decode(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if not self._spooled:
+                self._stream.write(self.text())
+        finally:
+            os.close(self.descriptor)
 
 
 def spool_files(spool: Path) -> dict[str, Path]:

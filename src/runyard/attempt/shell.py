@@ -8,12 +8,11 @@ import shlex
 import signal
 import string
 import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from runyard.attempt.context import context
+from runyard.attempt.output import ChildStream
 from runyard.errors import CommandFailed
 
 KEPT = 64 * 1024
@@ -42,12 +41,12 @@ def _run(line: str) -> dict[str, Any]:
         "RUNYARD_ATTEMPT": str(ctx.attempt),
         "RUNYARD_SEED": str(ctx.seed),
     }
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with ChildStream("stdout") as out, ChildStream("stderr") as err:
         process = subprocess.Popen(
             ["/bin/sh", "-c", line],
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
+            stdout=out.descriptor,
+            stderr=err.descriptor,
             env={**os.environ, **own},
             start_new_session=True,
         )
@@ -58,20 +57,12 @@ def _run(line: str) -> dict[str, Any]:
             _end(process)
             process.wait()
             raise
-        stdout, stderr = _read(out), _read(err)
-    sys.stdout.write(stdout)
-    sys.stderr.write(stderr)
+        stdout, stderr = out.text(), err.text()
     if code:
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         last = (stderr.strip() or stdout.strip()).rpartition("\n")[2]
         raise CommandFailed(f"{ended}: {line}" + (f" ({last})" if last else ""))
     return {"exit_code": code, "stdout": stdout[-KEPT:]}
-
-
-def _read(file: Any) -> str:
-    file.seek(0)
-    data: bytes = file.read()
-    return data.decode(errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,8 +11,6 @@ import click
 from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
-
-FORMATS = ("json", "csv", "parquet", "txt")
 
 
 @click.command(
@@ -26,7 +25,7 @@ FORMATS = ("json", "csv", "parquet", "txt")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(FORMATS),
+    type=click.Choice(["json", "csv", "parquet", "txt"]),
     help="[default: what the file's name says, else json]",
 )
 @click.option(
@@ -53,6 +52,7 @@ def export(
     """
     from runyard.reports import export as files
 
+    settled = format_ or _format_of(output, files.FORMATS)
     to_stdout = output is not None and str(output) == "-"
     if to_stdout and session.json:
         raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")
@@ -61,7 +61,6 @@ def export(
         stats = result.stats
         if not (stats.done if status is None else int(getattr(stats, status))):
             raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
-        settled = format_ or _format_of(output) or "json"
         if to_stdout:
             files.write_to(result, settled, sys.stdout, status)
             return 0
@@ -72,6 +71,12 @@ def export(
     return 0
 
 
-def _format_of(path: Path | None) -> str | None:
+def _format_of(path: Path | None, formats: Sequence[str]) -> str:
+    """What the file's suffix names; JSON where it has none."""
     suffix = "" if path is None else path.suffix[1:].lower()
-    return suffix if suffix in FORMATS else None
+    if suffix and suffix not in formats:
+        raise UsageError(
+            f"{path} has the suffix of no format",
+            hint=f"use one of .{', .'.join(formats)}, or choose a format with --format",
+        )
+    return suffix or "json"

@@ -71,6 +71,11 @@ def results(
     """
     if failures and status is not None:
         raise UsageError("--failures and --status exclude each other", hint="drop one of the two")
+    if (by is not None or metric) and status not in (None, "completed"):
+        raise UsageError(
+            f"{status} tasks have no metrics, so --status {status} leaves nothing to summarise",
+            hint="drop --status, or list the outcomes without --metric and --by",
+        )
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
         if by is not None or metric:
@@ -145,7 +150,7 @@ def _table(page: list[Outcome]) -> str:
 def _show_failures(session: Session, result: Result, offset: int, limit: int | None) -> None:
     groups = result.failures()[offset : None if limit is None else offset + limit]
     if not groups:
-        raise NotFound(f"no task of {result.name} failed")
+        session.say(f"no task of {result.name} failed")
     for group in groups:
         session.document(_group_document(session, result.name, group))
         session.say(style(group.line(), fg="red"))

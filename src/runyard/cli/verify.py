@@ -99,8 +99,9 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
 
     row = recorded.row
     options = msgspec.structs.replace(
-        recorded.options, deadline=None, fail_fast=False, audit_tasks=False
-    )
+        recorded.options,
+        deadline=None, until=None, budget={}, metric=None, fail_fast=False, audit_tasks=False,
+    )  # fmt: skip
     columns: dict[str, Any] = {
         name: getattr(row, name)
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")

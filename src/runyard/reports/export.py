@@ -16,6 +16,9 @@ from runyard.reports.result import Outcome, Result
 from runyard.spec.codec import jsonable
 from runyard.spec.status import Status
 
+FORMATS = ("json", "csv", "parquet", "txt")
+"""Every format there is; a file's suffix names one of them."""
+
 PARQUET = "parquet"
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _BEFORE, _AFTER = (
@@ -76,7 +79,7 @@ def export(result: Result, format_: str, path: Path, status: Status | str | None
 
 def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to an open file; how many there were."""
-    writer = FORMATS.get(format_)
+    writer = _WRITERS.get(format_)
     if format_ == PARQUET:
         raise UsageError("a Parquet file can't go to stdout", hint="give a file with -o")
     if writer is None:
@@ -193,4 +196,4 @@ def _cell(value: Any) -> Any:
 
 
 Writer = Callable[[Result, TextIO, Status | str | None], int]
-FORMATS: dict[str, Writer] = {"json": _write_json, "csv": _write_csv, "txt": _write_text}
+_WRITERS: dict[str, Writer] = {"json": _write_json, "csv": _write_csv, "txt": _write_text}

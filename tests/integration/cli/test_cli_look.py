@@ -71,7 +71,10 @@ def test_failures_come_in_groups_with_the_command_that_reproduces_the_first(
     assert group["tasks"] == ["p/3", "p/7"]
     assert group["repro"] == "runyard repro p/3"
     picky("run", "jobs:square", "--set", "x=1", "--name", "s")
-    assert picky("results", "s", "--failures").code == 5
+    none = picky("results", "s", "--failures")
+    assert (none.code, none.out) == (0, "no task of s failed\n")
+    nothing = picky("results", "s", "--failures", "--json")
+    assert (nothing.code, nothing.out) == (0, "")
 
 
 def test_pickled_values_stay_closed_without_the_word(project: Project) -> None:
@@ -147,3 +150,19 @@ def test_columns_of_a_csv_never_share_a_name(project: Project) -> None:
         "1", "10", "2", "20",
     )  # fmt: skip
     assert (row["value.seconds"], row["own.x"], row["status"]) == ("30", "40", "completed")
+
+
+def test_metrics_of_tasks_that_returned_nothing_are_refused(picky: Project) -> None:
+    answer = picky("results", "p", "--metric", "value", "--status", "failed")
+    assert answer.code == 2
+    assert "failed tasks have no metrics" in answer.err
+    assert picky("results", "p", "--metric", "value", "--status", "completed").code == 0
+
+
+def test_a_file_that_names_no_format_is_refused_before_anything_is_written(picky: Project) -> None:
+    answer = picky("export", "p", "-o", "out.xlsx")
+    assert answer.code == 2
+    assert "out.xlsx" in answer.err
+    assert ".parquet" in answer.err
+    assert not (picky.folder / "out.xlsx").exists()
+    assert picky("export", "p", "-o", "out.xlsx", "--format", "csv").code == 0

@@ -278,3 +278,12 @@ def test_an_unexpected_error_is_short_and_its_trace_is_for_those_who_ask(project
         assert "unexpected KeyError: 'inside'" in done.stderr
         assert ("Traceback" in done.stderr) == bool(debug)
         assert json.loads(done.stdout)["error"]["class"] == "KeyError"
+
+
+@pytest.mark.parametrize("backend", ["serial", "processes"])
+def test_what_a_command_printed_before_its_timeout_is_kept(project: Project, backend: str) -> None:
+    command = "echo before; echo worse >&2; sleep 60"
+    words = ("--timeout", "1s", "--backend", backend, "--name", "s")
+    assert project("run", "--shell", command, *words).code == 1
+    until(lambda: "before" in project("logs", "s/0").out)
+    assert "worse" in project("logs", "s/0").out
