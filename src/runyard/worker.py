@@ -144,11 +144,12 @@ class Worker:
         return hear
 
     def _serve(self, row: BatchRow) -> Turn:
-        store, priority = self._yard.store, row.priority
+        store = self._yard.store
 
         def outranked(tx: Transaction) -> bool:
+            served = tx.batch_by_id(row.id) or row
             without = self._without(tx)
-            return next_batch(tx, store.alive, above=priority, without=without) is not None
+            return next_batch(tx, store.alive, above=served.priority, without=without) is not None
 
         ended: list[BatchFinished | BatchStopped] = []
         end = End.LEFT.value

@@ -133,9 +133,9 @@ class Yard:
         if recorded.row.pending:
             self.refuse_by_value(name)
         if options:
-            changed = encode_options(settled)
+            changes = {"options": encode_options(settled), "priority": settled.priority}
             with self.store.transaction() as tx:
-                recorded = Recorded(tx.update_batch(recorded.id, options=changed))
+                recorded = Recorded(tx.update_batch(recorded.id, **changes))
         notices = self._code_notices(recorded)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         return self._run(recorded, place, {}, codec, progress, on_event, notices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runyard.errors import NotFound, UsageError
+from runyard.errors import UsageError
 
 if TYPE_CHECKING:
     from runyard.store.recorded import Recorded
@@ -22,9 +22,6 @@ def task_of(text: str) -> tuple[str, int]:
 def batch_with(yard: Yard, name: str, number: int) -> Recorded:
     """The batch on record, which has a task of this number."""
     recorded = yard.recorded(name)
-    if number >= recorded.row.total:
-        raise NotFound(
-            f"there is no task {name}/{number}",
-            hint=f"its tasks are 0 to {recorded.row.total - 1}",
-        )
+    with yard.store.snapshot() as view:
+        recorded.check_task(view, number)
     return recorded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.errors import NotFound, UsageError
+from runyard.errors import UsageError
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.status import Status
 from runyard.store.base import Store, Transaction
@@ -50,12 +50,7 @@ def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
 
 def cancel_task(tx: Transaction, recorded: Recorded, task: int, *, running: bool) -> int:
     """Cancel one task; 0 if it has an outcome already."""
-    is_there = 0 <= task < recorded.row.next_task
-    if not is_there or (recorded.listed and tx.task(recorded.id, task) is None):
-        raise NotFound(
-            f"there is no task {recorded.name}/{task}",
-            hint=f"its tasks are 0 to {recorded.row.next_task - 1}",
-        )
+    recorded.check_task(tx, task)
     if tx.outcome(recorded.id, task) is not None:
         return 0
     if running:

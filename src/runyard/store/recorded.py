@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from runyard.errors import NotFound
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
 from runyard.spec.outcome import sound
@@ -69,6 +70,17 @@ class Recorded:
         """Its root seed."""
         with sound(f"the seed of {self.name}"):
             return int(self.row.seed)
+
+    def check_task(self, view: Snapshot, task: int) -> None:
+        """Raise unless the batch has a task of this number."""
+        end = self.row.next_task
+        if not 0 <= task < end:
+            hint = f"its tasks are 0 to {end - 1}" if end else "the batch has no tasks yet"
+        elif self.listed and view.task(self.id, task) is None:
+            hint = "it has been removed from the record"
+        else:
+            return
+        raise NotFound(f"there is no task {self.name}/{task}", hint=hint)
 
     def params(self, view: Snapshot, task: int) -> dict[str, Any]:
         """A task's own parameters."""

@@ -28,7 +28,7 @@ from runyard.store.rows import (
 )
 from runyard.store.writing import batched
 
-WISHES = {"control", "total", "finished"}
+WISHES = {"control", "total", "finished", "priority"}
 """What of a batch engines want to hear of when it changes."""
 
 

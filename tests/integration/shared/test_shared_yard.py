@@ -155,6 +155,16 @@ def test_a_worker_takes_the_most_urgent_batch_first(yard: ry.Yard) -> None:
     assert [turn.batch for turn in work(yard)] == ["c", "h", "m", "l"]
 
 
+def test_a_worker_goes_by_the_priority_that_a_batch_was_resumed_with(yard: ry.Yard) -> None:
+    for name in ("a", "b"):
+        yard.submit(
+            ry.grid(double, x=range(5), seed=7, name=name).with_options(budget={"tasks": 1})
+        )
+    yard.resume("b", backend="serial", budget={"tasks": 2}, priority="high")
+    assert yard.recorded("b").row.priority == ry.Priority.HIGH
+    assert [turn.batch for turn in work(yard)] == ["b", "a"]
+
+
 def test_a_worker_leaves_a_batch_for_a_more_urgent_one_and_comes_back(
     yard: ry.Yard, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of statistics share: the command line, called in this process."""
+"""What the tests of real parts share: the command line, called in this process."""
 
 from __future__ import annotations
 
