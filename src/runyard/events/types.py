@@ -27,6 +27,7 @@ class Event:
 
     batch: str
     at: float = field(default_factory=lambda: clock.now())
+    engine: int | None = None  # the engine that said it; None outside of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,6 @@ class BatchStarted(Event):
 class RunDescribed(Event):
     """What a run comes from: versions, machine, project folder, git state, command line."""
 
-    engine: int
     versions: dict[str, str]
     machine: dict[str, Any]
     project: str
@@ -157,13 +157,15 @@ class Progress(Event):
 
 
 def to_record(event: Event) -> dict[str, Any]:
-    """Return the event as a JSON-safe dict that starts with its name, time and batch."""
+    """Return the event as a JSON-safe dict that starts with its name, time, batch and engine."""
     record = {
         "event": type(event).__name__,
         "at": json_safe(event.at),
         "batch": json_safe(event.batch),
     }
+    if event.engine is not None:
+        record["engine"] = event.engine
     for each in fields(event):
-        if each.name not in record:
+        if each.name not in record and each.name != "engine":
             record[each.name] = json_safe(getattr(event, each.name))
     return record

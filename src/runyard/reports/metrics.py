@@ -16,6 +16,7 @@ from runyard.reports.coordinates import Codes, Coordinate, coordinate
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
+    from runyard.stats.histogram import Histogram
     from runyard.stats.summary import Summary
 
 SIZE = 1 << 20
@@ -62,33 +63,72 @@ def _values(of: Coordinate, codes: Codes) -> list[Any]:
     return [of.values[code] if code >= 0 else None for code in codes.tolist()]
 
 
+class Grouping:
+    """Tasks by some coordinates, read a range at a time; groups come in the author's order."""
+
+    def __init__(self, result: Result, by: Sequence[str]) -> None:
+        self._axes = [coordinate(result.coordinates, name) for name in by]
+        self._total = result.columns.total
+        size = math.prod(len(axis.values) for axis in self._axes)
+        if size > MOST_GROUPS:
+            raise UsageError(
+                f"that gives {size:,} groups", hint=f"choose what has fewer than {MOST_GROUPS:,}"
+            )
+
+    def members(self) -> Iterator[tuple[int, slice, Codes | None]]:
+        """A group's code, a range of tasks, and which of these belong to it; None for all."""
+        for low in range(0, self._total, SIZE):
+            high = min(self._total, low + SIZE)
+            for code, members in _split(_combined(self._axes, low, high), high - low):
+                yield code, slice(low, high), members
+
+    def ordered(self, codes: Iterable[int]) -> list[int]:
+        """Codes of groups as the author lists their values, which growth may have mixed."""
+        places = [{code: at for at, code in enumerate(axis.order)} for axis in self._axes]
+        return sorted(
+            codes,
+            key=lambda code: [
+                at[part] for at, part in zip(places, _parts(self._axes, code), strict=True)
+            ],
+        )
+
+    def labels(self, code: int) -> dict[str, Any]:
+        """The coordinates of a group."""
+        parts = _parts(self._axes, code)
+        return {axis.name: axis.values[part] for axis, part in zip(self._axes, parts, strict=True)}
+
+
 def summarise(
     result: Result, metrics: Iterable[str] | None = None, by: Sequence[str] = ()
 ) -> list[Group]:
     """Each metric's summary, for each combination of what `by` names, in the author's order."""
     from runyard.stats.summary import Summary
 
-    columns = result.columns
-    wanted = columns.chosen(metrics)
-    axes = [coordinate(result.coordinates, name) for name in by]
-    size = math.prod(len(axis.values) for axis in axes)
-    if size > MOST_GROUPS:
-        raise UsageError(
-            f"that gives {size:,} groups", hint=f"choose what has fewer than {MOST_GROUPS:,}"
-        )
+    wanted = result.columns.chosen(metrics)
+    grouping = Grouping(result, by)
+    arrays = {name: result.columns.metric(name) for name in wanted}
     found: dict[int, dict[str, Summary]] = {}
-    arrays = {name: columns.metric(name) for name in wanted}
-    for low in range(0, columns.total, SIZE):
-        high = min(columns.total, low + SIZE)
-        for code, members in _split(_combined(axes, low, high), high - low):
-            group = found.setdefault(code, {name: Summary() for name in wanted})
-            for name, array in arrays.items():
-                part = array[low:high]
-                group[name].add_array(part if members is None else part[members])
-    places = [{code: at for at, code in enumerate(axis.order)} for axis in axes]
-    groups = [(_parts(axes, code), summaries) for code, summaries in found.items()]
-    groups.sort(key=lambda group: [at[part] for at, part in zip(places, group[0], strict=True)])
-    return [Group(_labels(axes, parts), summaries) for parts, summaries in groups]
+    for code, tasks, members in grouping.members():
+        group = found.setdefault(code, {name: Summary() for name in wanted})
+        for name, array in arrays.items():
+            part = array[tasks]
+            group[name].add_array(part if members is None else part[members])
+    return [Group(grouping.labels(code), found[code]) for code in grouping.ordered(found)]
+
+
+def histograms(
+    result: Result, metric: str, by: Sequence[str], edges: NDArray[np.float64]
+) -> list[Histogram]:
+    """A metric's histogram in each group that `summarise` gives, in the same order."""
+    from runyard.stats.histogram import Histogram
+
+    grouping, array = Grouping(result, by), result.columns.metric(metric)
+    found: dict[int, Histogram] = {}
+    for code, tasks, members in grouping.members():
+        part = array[tasks]
+        histogram = found.setdefault(code, Histogram(edges))
+        histogram.add_array(part if members is None else part[members])
+    return [found[code] for code in grouping.ordered(found)]
 
 
 def _combined(axes: list[Coordinate], low: int, high: int) -> Codes | None:
@@ -125,7 +165,3 @@ def _parts(axes: list[Coordinate], code: int) -> list[int]:
         code, part = divmod(code, len(axis.values))
         found.append(part)
     return found[::-1]
-
-
-def _labels(axes: list[Coordinate], parts: list[int]) -> dict[str, Any]:
-    return {axis.name: axis.values[part] for axis, part in zip(axes, parts, strict=True)}

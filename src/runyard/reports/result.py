@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runyard.reports.columns import Columns
     from runyard.reports.coordinates import Coordinate
     from runyard.reports.metrics import Group
-
+    from runyard.store.rows import EngineRow
 
 By = Sequence[str] | str | None
 MOST_GROUPS, MOST_METRICS = 20, 6
@@ -108,7 +108,7 @@ class Result:
         """Counts, rate and what is left."""
         with self._store.snapshot() as view:
             row = self._recorded(view).row
-            engines = [e for e in view.engines() if e.batch == row.id and self._store.alive(e.id)]
+            engines = self._engines(view, row.id)
         running = min(row.pending, sum(e.running for e in engines))
         rate = sum(e.rate for e in engines)
         return Stats(
@@ -123,6 +123,11 @@ class Result:
             eta=row.pending / rate if rate else None,
             workers=sum(e.workers for e in engines),
         )
+
+    def engines_alive(self) -> set[int]:
+        """The numbers of the engines that run the batch now."""
+        with self._store.snapshot() as view:
+            return {engine.id for engine in self._engines(view, self._recorded(view).id)}
 
     @property
     def digest(self) -> str | None:
@@ -267,24 +272,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The batch as a notebook shows it."""
-        from html import escape
+        from runyard.reports.text import notebook_html
 
-        from runyard.reports.text import summary_rows
-
-        parts = [f"<p>{escape(self.headline())}</p>"]
-        parts += [f"<p>{escape(group.line())}</p>" for group in self.failures()[:5]]
-        groups = self._shown_groups(None, None)
-        if groups and groups[0].summaries:
-            rows = summary_rows(groups)
-            heads = "".join(f"<th>{escape(head)}</th>" for head in rows.heads)
-            body = "".join(
-                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                for row in rows.cells
-            )
-            parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
-        if self.digest is not None:
-            parts.append(f"<p>seed {self.seed}, digest <code>{self.digest[:16]}</code></p>")
-        return "".join(parts)
+        lines = [self.headline(), *(group.line() for group in self.failures()[:5])]
+        return notebook_html(lines, self._shown_groups(None, None), self.seed, self.digest)
 
     def __repr__(self) -> str:
         return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
@@ -296,6 +287,9 @@ class Result:
                 f"there is no batch {self.name!r}", hint="`runyard status` lists those there are"
             )
         return Recorded(row)
+
+    def _engines(self, view: Snapshot, batch: int) -> list[EngineRow]:
+        return [e for e in view.engines() if e.batch == batch and self._store.alive(e.id)]
 
     def _outcome(self, view: Snapshot, recorded: Recorded, row: OutcomeRow) -> Outcome:
         status = Status.of(row.status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from runyard.reports.export import text_of
@@ -58,6 +59,24 @@ def summary_rows(groups: Sequence[Group]) -> Rows:
     heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
     first = len(labels) + 1
     return Rows(heads, cells, range(first, len(heads)))
+
+
+def notebook_html(
+    lines: Sequence[str], groups: Sequence[Group], seed: int, digest: str | None
+) -> str:
+    """A batch as a notebook shows it: lines, the table of its groups, seed and digest."""
+    parts = [f"<p>{escape(line)}</p>" for line in lines]
+    if groups and groups[0].summaries:
+        rows = summary_rows(groups)
+        heads = "".join(f"<th>{escape(head)}</th>" for head in rows.heads)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows.cells
+        )
+        parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+    if digest is not None:
+        parts.append(f"<p>seed {seed}, digest <code>{digest[:16]}</code></p>")
+    return "".join(parts)
 
 
 def _figures(summary: Summary) -> list[str]:

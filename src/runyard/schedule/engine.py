@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ class Engine:
         self._intake = intake  # the engine stays until this is closed
         self._spent = spent  # seconds of this run that other engines had
         self._outranked = outranked  # of a worker: whether something more urgent waits
+        self._number: int | None = None  # while it runs
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -126,7 +128,7 @@ class Engine:
             loop = self._loop(number, slots, recorder, meter)
             self._say(recorder, self._started())
             if self._intake is None or self._intake.keep_values:
-                stack.callback(self._describe(number, recorder).finish)
+                stack.callback(self._describe(recorder).finish)
             with self._signals(loop):
                 end = loop.run()
         return end
@@ -141,6 +143,7 @@ class Engine:
 
     def _sign_on(self) -> int:
         number, self._recorded = self._store.write(self._signed_on)
+        self._number = number
         return number
 
     def _signed_on(self, tx: Transaction) -> tuple[int, Recorded]:
@@ -235,15 +238,16 @@ class Engine:
         return self._recorded.listed and view.has_priorities(self._recorded.id)
 
     def _say(self, recorder: Recorder, event: Event) -> None:
+        event = replace(event, engine=self._number)
         if not event.live_only:
             recorder.event(event)
         self._publish(event)
 
-    def _describe(self, number: int, recorder: Recorder) -> Provenance:
+    def _describe(self, recorder: Recorder) -> Provenance:
         """Find out on the side where this run comes from, for the audit log."""
 
         def tell(found: dict[str, Any]) -> None:
-            self._say(recorder, RunDescribed(batch=self._recorded.name, engine=number, **found))
+            self._say(recorder, RunDescribed(batch=self._recorded.name, **found))
 
         provenance = Provenance(self._recorded.row.root, tell)
         provenance.start()

@@ -342,3 +342,9 @@ def test_groups_of_one_task_are_not_summarised_one_by_one(yard: ry.Yard) -> None
     page = Page(write_report(result, yard.batch_folder("single")).read_text("utf-8"))
     assert "all tasks3.0" in page.text
     assert "x 1" not in page.text.partition("Metrics")[2].partition("Timeline")[0]
+
+
+def test_a_grown_grid_is_listed_in_its_authors_order(project: Project) -> None:
+    for values in ([1, 3], [1, 2, 3]):
+        project.run("plain", "grown", x=values)
+    assert "1, 2, 3" in Page(project.report("grown")).text

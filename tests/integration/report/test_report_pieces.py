@@ -136,13 +136,13 @@ def test_busy_time_is_what_each_part_of_a_run_shares_with_the_spans(
 # The story
 
 
-def _started(at: float) -> dict[str, object]:
-    return {"event": "BatchStarted", "at": at, "total": 4, "seed": 1, "backend": "serial",
-            "workers": 1}  # fmt: skip
+def _started(engine: int, at: float) -> dict[str, object]:
+    return {"event": "BatchStarted", "engine": engine, "at": at, "total": 4, "seed": 1,
+            "backend": "serial", "workers": 1}  # fmt: skip
 
 
-def _ended(at: float, seconds: float, reason: str | None = None) -> dict[str, object]:
-    told = {"at": at, "seconds": seconds, "completed": 2, "failed": 1, "cancelled": 0}
+def _ended(engine: int, at: float, reason: str | None = None) -> dict[str, object]:
+    told = {"engine": engine, "at": at, "completed": 2, "failed": 1, "cancelled": 0}
     return (
         {"event": "BatchStopped", "reason": reason} | told
         if reason
@@ -150,16 +150,32 @@ def _ended(at: float, seconds: float, reason: str | None = None) -> dict[str, ob
     )
 
 
-def test_each_end_belongs_to_the_run_that_began_then(tmp_path: Path) -> None:
+def test_each_end_belongs_to_the_run_of_its_engine(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "events.jsonl") as log:
         # The first run dies, the second and the third overlap, the second outlives the third.
-        log.append([_started(10.0), _started(100.0), _started(110.0),
-                    _ended(120.0, 10.0, "stopped"), _ended(150.0, 50.0)])  # fmt: skip
+        log.append([_started(1, 10.0), _started(2, 100.0), _started(3, 110.0),
+                    _ended(3, 120.0, "stopped"), _ended(2, 150.0)])  # fmt: skip
     story = read_story(tmp_path / "events.jsonl")
     assert [(run.started, run.ended, run.reason) for run in story.runs] == [
         (10.0, None, ""), (100.0, 150.0, "finished"), (110.0, 120.0, "stopped"),
     ]  # fmt: skip
     assert story.runs[1].done == 3
+
+
+def test_of_two_engines_each_has_its_own_provenance_retries_and_lost_workers() -> None:
+    story = Story()
+    for event in (
+        _started(4, 10.0),
+        _started(5, 10.1),
+        {"event": "RunDescribed", "engine": 4, "at": 10.2, "command": "of engine 4"},
+        {"event": "RunDescribed", "engine": 5, "at": 10.3, "command": "of engine 5"},
+        {"event": "TaskRetried", "engine": 4, "at": 11.0, "error": "OSError"},
+        {"event": "WorkerLost", "engine": 5, "at": 12.0, "worker": 0, "reason": "killed"},
+    ):
+        story.take(event)
+    assert [run.described["command"] for run in story.runs] == ["of engine 4", "of engine 5"]
+    assert story.retried == [(4, 11.0)]
+    assert story.lost == [(5, 12.0, 0, "killed")]
 
 
 def test_what_is_said_again_is_counted_and_the_list_is_bounded() -> None:

@@ -266,3 +266,14 @@ def test_results_without_a_single_number_say_so(cli: Call) -> None:
         said = cli("results", "b", *words)
         assert said.code == 5
         assert "return no number" in said.err
+
+
+def test_histograms_of_a_grown_grid_belong_to_the_groups_of_its_summaries(yard: ry.Yard) -> None:
+    for values in ([1, 3], [1, 2, 3]):
+        batch = ry.grid(double, x=values, replicates=2, seed=1, name="g")
+        result = yard.run(batch, backend="serial")
+    groups = result.summaries(None, ["x"])
+    assert [group.labels["x"] for group in groups] == [1, 2, 3]
+    (metric,) = result.columns.names
+    made = metrics_module.histograms(result, metric, ["x"], np.array([1.0, 3.0, 5.0, 7.0]))
+    assert [h.counts.tolist() for h in made] == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]

@@ -245,8 +245,8 @@ def spec(context: ReportContext) -> Section:
         what.append(("common random numbers", "yes" if plan.common_random_numbers else "no"))
     parts = [blocks.facts(what)]
     varied = [
-        [a.name, a.role, _values(a.values, a.role), f"{len(a.values):,}"]
-        for a in (plan.axes if plan else ())
+        [a.name, a.role, _values(_in_order(a.values, order), a.role), f"{len(a.values):,}"]
+        for a, order in (zip(plan.axes, plan.order, strict=True) if plan else ())
     ]
     varied += [[k, "fixed", shown(v, 200), "1"] for k, v in (plan.fixed if plan else {}).items()]
     if varied:
@@ -256,9 +256,10 @@ def spec(context: ReportContext) -> Section:
     changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
     told = blocks.facts(changed) if changed else paragraph("All as by default.", class_="aside")
     parts += [element("h3", "Options"), told]
-    described = next((r.described for r in reversed(context.story.runs) if r.described), {})
-    if described:
-        parts += [element("h3", "Latest run"), _described(described)]
+    run = next((run for run in reversed(context.story.runs) if run.described), None)
+    if run is not None:
+        latest = "Latest run" if run is context.story.runs[-1] else f"Run {run.number}"
+        parts += [element("h3", latest), _described(run.described)]
     return Section("What was run", join(parts), order=80)
 
 
@@ -268,6 +269,11 @@ _KINDS = {
     "value": "a function that travels by value",
     "shell": "a shell command",
 }
+
+
+def _in_order(values: Any, order: tuple[int, ...] | None) -> Any:
+    """The values as the author lists them."""
+    return values if order is None else [values[at] for at in order]
 
 
 def _values(values: Any, role: str) -> str:
@@ -325,7 +331,7 @@ def runs(context: ReportContext) -> Section | None:
     found = context.story.runs
     if not found:
         return None
-    alive = context.stats.workers > 0
+    alive = context.result.engines_alive()
     rows = []
     for run in found[-RUNS:]:
         seconds = None if run.ended is None else run.ended - run.started
@@ -336,7 +342,7 @@ def runs(context: ReportContext) -> Section | None:
                 "" if seconds is None else duration(seconds),
                 run.backend,
                 f"{run.workers}",
-                _end(run, alive and run is found[-1]),
+                _end(run, run.engine in alive),
                 "" if run.done is None else f"{run.done:,}",
                 _commit(run),
             ]
@@ -350,7 +356,7 @@ def runs(context: ReportContext) -> Section | None:
 
 def _end(run: Run, alive: bool) -> str:
     if run.ended is None:
-        return "still running" if alive else "died without a word (killed, or power lost)"
+        return "still running" if alive else "unexpectedly (killed, or power lost)"
     return run.reason
 
 

@@ -13,6 +13,7 @@ from runyard.errors import UsageError
 from runyard.reports.html import blocks, charts
 from runyard.reports.html.blocks import Html, count, element, join, number, paragraph, shown
 from runyard.reports.html.context import MOST_GROUPS, ReportContext, Section
+from runyard.reports.metrics import histograms
 
 if TYPE_CHECKING:
     from runyard.reports.metrics import Group
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 BINS = 40
 FEW_VALUES = 60
 TAIL = 0.005
-CHUNK = 1 << 20
 ALL_PAIRS = 4  # groups; with more of them, each is compared with the first one only
 MOST_COMPARED = 12  # charts
 
@@ -127,17 +127,19 @@ def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
     edges = bin_edges(whole)
     if edges is None or all(g.summaries[name].moments.sd == 0 for g in groups):
         return Html("")
-    counts = _counts(context, groups, name, edges)
-    most = [max(int(c.max()), 1) for c, _ in counts]
+    made = histograms(context.result, name, list(groups[0].labels), edges)
+    held = [histogram for histogram in made if histogram.total]
     scale = charts.Scale.over((edges[0], edges[-1]))
     rows = []
-    for group, (found, outside), top, note in zip(groups, counts, most, notes, strict=True):
+    for group, histogram, note in zip(groups, held, notes, strict=True):
+        top, outside = max(int(histogram.counts.max()), 1), histogram.below + histogram.above
         summary = group.summaries[name]
         interval = _interval(context, name, summary)
         low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
+        shares = (histogram.counts / top).tolist()
         marks = join(
             (
-                charts.outline(scale, edges[0], edges[-1], (found / top).tolist(), 32, 2),
+                charts.outline(scale, edges[0], edges[-1], shares, 32, 2),
                 charts.interval(scale, low, summary.mean, high, 42),
             )
         )
@@ -196,28 +198,6 @@ def bin_edges(summary: Summary) -> NDArray[np.float64] | None:
     bins = max(5, min(BINS, int(2 * summary.count ** (1 / 2))))
     edges = np.linspace(low, high, bins + 1)
     return edges if bool((np.diff(edges) > 0).all()) else None
-
-
-def _counts(
-    context: ReportContext, groups: Sequence[Group], name: str, edges: NDArray[np.float64]
-) -> list[tuple[NDArray[np.int64], int]]:
-    """Each group's histogram, and how many of its values lie outside."""
-    from runyard.stats.histogram import Histogram
-
-    columns = context.result.columns
-    column = columns.metric(name)
-    axes = [context.result.coordinates[axis] for axis in groups[0].labels]
-    made: dict[int, Histogram] = {}
-    for low in range(0, columns.total, CHUNK):
-        high = min(columns.total, low + CHUNK)
-        codes = np.zeros(high - low, np.int64)
-        for axis in axes:
-            own = axis.codes(low, high)
-            codes = np.where((own < 0) | (codes < 0), -1, codes * len(axis.values) + own)
-        for code in np.unique(codes[codes >= 0]).tolist():
-            made.setdefault(code, Histogram(edges)).add_array(column[low:high][codes == code])
-    held = [made[code] for code in sorted(made)]
-    return [(h.counts, h.below + h.above) for h in held if h.total]
 
 
 # How groups compare

@@ -147,7 +147,7 @@ def _unfinished(context: ReportContext) -> list[Html]:
     elif runs and runs[-1].reason:
         why = f"its last run ended early: {runs[-1].reason}"
     elif runs:
-        why = "its last run died without a word"
+        why = "its last run ended unexpectedly"
     again: list[object] = [" To go on: ", command(context.command("resume", context.result.name))]
     if context.by_value():
         again = [" To go on, run its script again."]

@@ -28,6 +28,7 @@ class Run:
     """One run of the batch: from its start to its end, or as far as is known."""
 
     number: int
+    engine: int
     started: float
     backend: str
     workers: int
@@ -35,11 +36,6 @@ class Run:
     reason: str = ""  # why it ended; "" while that is not known
     done: int | None = None  # tasks with an outcome at its end
     described: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def engine(self) -> int | None:
-        """The number of the engine that ran it."""
-        return self.described.get("engine")
 
 
 @dataclass
@@ -62,8 +58,8 @@ class Story:
     alerts: dict[tuple[str, str, str], Alert] = field(default_factory=dict)
     more_alerts: int = 0  # that found no room
     retries: Counter[str] = field(default_factory=Counter)  # by error class
-    retried: list[float] = field(default_factory=list)  # when, the first ones
-    lost: list[tuple[float, int, str]] = field(default_factory=list)  # when, worker, why
+    retried: list[tuple[int, float]] = field(default_factory=list)  # engine, when; the first ones
+    lost: list[tuple[int, float, int, str]] = field(default_factory=list)  # ... worker, why
     trouble: str = ""  # what is wrong with the log itself
 
     def take(self, event: dict[str, Any]) -> None:
@@ -86,11 +82,9 @@ class Story:
         if task is not None and len(found.tasks) < EXAMPLES:
             found.tasks.append(task)
 
-    def run_at(self, engine: int, at: float) -> Run | None:
-        """The run of this engine; where that is not on record, the one that was on at that time."""
-        by_engine = [run for run in self.runs if run.engine == engine]
-        before = [run for run in self.runs if run.engine is None and run.started <= at]
-        return next(iter((by_engine or before)[-1:]), None)
+    def run_of(self, engine: int) -> Run | None:
+        """The run of this engine, if its start is on record."""
+        return next((run for run in reversed(self.runs) if run.engine == engine), None)
 
 
 def read_story(path: Path) -> Story:
@@ -111,23 +105,19 @@ def _events(path: Path) -> Iterable[dict[str, Any]]:
 
 def _started(story: Story, event: dict[str, Any]) -> None:
     number = len(story.runs) + 1
-    story.runs.append(Run(number, event["at"], event["backend"], event["workers"]))
+    run = Run(number, event["engine"], event["at"], event["backend"], event["workers"])
+    story.runs.append(run)
 
 
 def _described(story: Story, event: dict[str, Any]) -> None:
-    """Belongs to the latest run that has none."""
-    for run in reversed(story.runs):
-        if not run.described:
-            run.described = event
-            return
+    run = story.run_of(event["engine"])
+    if run is not None:
+        run.described = event
 
 
 def _ended(story: Story, event: dict[str, Any]) -> None:
-    """Belongs to the run that began as long ago as the event says."""
-    began = event["at"] - event["seconds"]
-    running = [run for run in story.runs if run.ended is None]
-    if running:
-        run = min(running, key=lambda run: abs(run.started - began))
+    run = story.run_of(event["engine"])
+    if run is not None:
         run.ended = event["at"]
         run.reason = event.get("reason", "finished")
         run.done = event["completed"] + event["failed"] + event["cancelled"]
@@ -136,12 +126,12 @@ def _ended(story: Story, event: dict[str, Any]) -> None:
 def _retried(story: Story, event: dict[str, Any]) -> None:
     story.retries[event["error"]] += 1
     if len(story.retried) < MOST_MOMENTS:
-        story.retried.append(event["at"])
+        story.retried.append((event["engine"], event["at"]))
 
 
 def _lost(story: Story, event: dict[str, Any]) -> None:
     if len(story.lost) < MOST_MOMENTS:
-        story.lost.append((event["at"], event["worker"], event["reason"]))
+        story.lost.append((event["engine"], event["at"], event["worker"], event["reason"]))
     story.alert(event, "lost worker", "warning", event["reason"])
 
 

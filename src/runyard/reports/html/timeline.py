@@ -124,7 +124,7 @@ def read_lanes(columns: Columns, story: Story) -> list[Lanes]:
 
 
 def _lanes(engine: int, story: Story, first: float, last: float, tasks: int) -> Lanes:
-    run = story.run_at(engine, first)
+    run = story.run_of(engine)
     start = first if run is None else min(run.started, first)
     return Lanes(engine, start, max(last, run.ended or last if run else last), run, tasks)
 
@@ -232,7 +232,11 @@ def draw(run: Lanes, story: Story, batch: str) -> Html:
     """One run's chart, titled with what it shows."""
     scale = Scale.over((0.0, run.seconds), zero=True, margin=0.0)
     each = run.tasks <= TASKS_SHOWN
-    lost = [(at - run.start, worker, why) for at, worker, why in story.lost if _inside(run, at)]
+    lost = [
+        (_since(run, at), worker, why)
+        for engine, at, worker, why in story.lost
+        if engine == run.engine
+    ]
     rows = []
     for group in _grouped(list(run.lanes.values())):
         alone = each and len(group) == 1
@@ -242,7 +246,7 @@ def draw(run: Lanes, story: Story, batch: str) -> Html:
             mark("cross", scale.at(at), 5, f"lost: {why}") for at, w, why in lost if w in numbers
         ]
         rows.append(_row(group, run, join(marks)))
-    retried = [at - run.start for at in story.retried if _inside(run, at)]
+    retried = [_since(run, at) for engine, at in story.retried if engine == run.engine]
     if retried:
         rows.append(_retries(retried, scale, run))
     return chart(
@@ -254,8 +258,9 @@ def draw(run: Lanes, story: Story, batch: str) -> Html:
     )
 
 
-def _inside(run: Lanes, at: float) -> bool:
-    return run.start <= at <= run.end
+def _since(run: Lanes, at: float) -> float:
+    """Seconds from the start of the run; what came after its last outcome stands at its end."""
+    return min(max(at - run.start, 0.0), run.seconds)
 
 
 def _grouped(lanes: list[Lane]) -> list[list[Lane]]:
