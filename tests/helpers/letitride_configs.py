@@ -91,6 +91,11 @@ def strategies(draw: st.DrawFn) -> dict[str, Any]:
     if kind == "aggressive":
         keys = ("ride_on_draws", "include_gutshots", "include_backdoor_flush")
         return {"type": kind, kind: {key: draw(st.booleans()) for key in keys}}
+    if kind == "conservative":
+        strengths = st.integers(1, 10)
+        return {"type": kind, kind: {"made_hands_only": draw(st.booleans()),
+                                     "min_strength_bet1": draw(strengths),
+                                     "min_strength_bet2": draw(strengths)}}  # fmt: skip
     return {"type": kind}
 
 

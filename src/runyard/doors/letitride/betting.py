@@ -2,7 +2,7 @@
 
 All but one are ladders: a bet for each rung, and the rung to stand on after a win or a loss. The
 other takes a share of the bankroll. A bet that does not fit the bankroll is lowered by the engine,
-which leaves the rung as it is. Only the main game counts as won or lost.
+which leaves the rung as it is. A hand is won or lost by its net result, the bonus included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BettingSystem(Protocol):
         """The bet for the next hand in cents, of which the player makes three."""
 
     def record(self, profit: int) -> None:
-        """Hear what the main game won (or lost, below zero) in the hand, in cents."""
+        """Hear what the hand won (or lost, below zero) in all, the bonus included, in cents."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,13 @@ def _proportional(bankroll: of.BankrollConfig) -> Rule:
 
 
 def _martingale(bankroll: of.BankrollConfig) -> Rule:
-    """After the last step the ladder starts again."""
+    """The base bet is the first level; further losses stay on the last."""
     block = bankroll.betting_system.martingale or of.MartingaleConfig()
-    last = block.max_progressions
-    rungs = range(last + 1)
+    rungs = range(block.max_progressions)
     return Ladder(
-        _multiplied(bankroll.base_bet, block.loss_multiplier, block.max_bet, last + 1),
+        _multiplied(bankroll.base_bet, block.loss_multiplier, block.max_bet, len(rungs)),
         tuple(0 if block.reset_on_win else rung for rung in rungs),
-        tuple(rung + 1 if rung < last else 0 for rung in rungs),
+        tuple(min(rung + 1, rungs[-1]) for rung in rungs),
     )
 
 
@@ -153,7 +152,7 @@ def _paroli(bankroll: of.BankrollConfig) -> Rule:
 
 
 def _pressed(base: float, factor: float, most: float, wins: int, *, back: bool) -> Ladder:
-    """More after each win, from the start again after so many; `back` goes there after a loss."""
+    """More after each win, from the start after `wins` of them and, with `back`, after a loss."""
     rungs = range(wins)
     return Ladder(
         _multiplied(base, factor, most, wins),

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from runyard.doors.letitride.config_output import OutputConfig, Part
+from runyard.doors.letitride.facts import PAYING
 from runyard.doors.letitride.paytables import BONUS, STANDARD, BonusTable, MainTable
 
 MOST_MONEY = 1e8
@@ -24,6 +25,7 @@ Profit = Annotated[float, Meta(ge=-MOST_MONEY, le=MOST_MONEY)]
 Multiplier = Annotated[float, Meta(gt=1, le=1000)]
 Share = Annotated[float, Meta(gt=0, le=1)]
 Steps = Annotated[int, Meta(ge=1, le=100)]
+Strength = Annotated[int, Meta(ge=1, le=10)]
 Count = Annotated[int, Meta(ge=1)]
 Pays = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -88,7 +90,7 @@ class ProportionalConfig(Part, frozen=True):
 
 
 class MartingaleConfig(Part, frozen=True):
-    """More after each loss."""
+    """More after each loss, on `max_progressions` levels in all."""
 
     loss_multiplier: Multiplier = 2.0
     reset_on_win: bool = True
@@ -156,9 +158,11 @@ class BankrollConfig(Part, frozen=True):
 
 
 class ConservativeConfig(Part, frozen=True):
-    """Without `made_hands_only`, draws to a royal flush ride as well."""
+    """The weakest hand that rides; without `made_hands_only`, draws to a royal flush ride too."""
 
     made_hands_only: bool = True
+    min_strength_bet1: Strength = PAYING
+    min_strength_bet2: Strength = PAYING
 
 
 class AggressiveConfig(Part, frozen=True):

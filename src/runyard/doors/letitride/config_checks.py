@@ -56,8 +56,6 @@ REFUSED_KEYS = {
         "the speed of the machine would decide results",
         "leave it out, or null; max_hands ends a session after so many hands",
     ),
-    "strategy.conservative.min_strength_bet1": (_UNDEFINED, "write custom rules"),
-    "strategy.conservative.min_strength_bet2": (_UNDEFINED, "write custom rules"),
 }
 """Keys that are refused with any value but null."""
 

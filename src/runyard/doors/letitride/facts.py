@@ -18,6 +18,11 @@ STRAIGHTS = ({ACE, 0, 1, 2, 3}, *(set(range(low, low + 5)) for low in range(TEN 
 UNSUITED_SPREAD = 14
 """The `straight_flush_spread` of cards that are not all of one suit: wider than any that are."""
 
+PAYING = 3
+"""The `strength` from which a hand wins already."""
+
+_STRENGTH_OF_A_KIND = {1: 0, 3: 7, 4: 9}
+
 
 class HandFacts:
     """The facts of three or four cards, each worked out when it is asked for."""
@@ -87,6 +92,19 @@ class HandFacts:
     def pairs(self) -> int:
         """How many ranks there are just two cards of."""
         return sum(self.ranks.count(rank) == 2 for rank in self.distinct_ranks)
+
+    @property
+    def strength(self) -> int:
+        """A made hand from 0 to 10.
+
+        1 any pair, 3 a pair of tens or better, 5 two pair, 7 three of a kind, 9 four of a kind; 0
+        for the rest. 10 is a royal flush, which three or four cards never are.
+        """
+        if self.of_a_kind != 2:
+            return _STRENGTH_OF_A_KIND[self.of_a_kind]
+        if self.pairs == 2:
+            return 5
+        return PAYING if self.has_high_pair else 1
 
     @property
     def straight_flush_spread(self) -> int:

@@ -160,7 +160,8 @@ def play_seat(rules, lookup, s0, s1, seat, row, whole, percent, seen, log, used,
             deepest = peak - bankroll
             deepest_pct = max(deepest_pct, deepest / peak)
         if len(rules.bets) > 1:
-            rung = rules.steps[rung, 1 + np.int64(main > 0) - np.int64(main < 0)]
+            net = main + bonus
+            rung = rules.steps[rung, 1 + np.int64(net > 0) - np.int64(net < 0)]
         if rules.bonus == BONUS_STREAKS:
             run, streaks = after_hand(rules, main, bonus, run, streaks)
         if len(log) > 0:

@@ -96,7 +96,7 @@ class Seat:
         main = riding * payout(bet, game.main_pays[category])
         bonus = payout(bonus_bet, game.bonus_pays[three_card_category(own)]) if bonus_bet else 0
         self._settle(bet * riding, bonus_bet, main, bonus, category)
-        self.betting.record(main)
+        self.betting.record(main + bonus)
         if self.bonus is not None:
             self.bonus.record(main, bonus)
         cards = (*own, *community)

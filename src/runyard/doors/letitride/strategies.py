@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from runyard.doors.letitride import tables
 from runyard.doors.letitride.conditions import Condition, parse
-from runyard.doors.letitride.facts import HandFacts
+from runyard.doors.letitride.config import ConservativeConfig, StrategyConfig
+from runyard.doors.letitride.facts import PAYING, HandFacts
 from runyard.doors.letitride.kept import kept_arrays
 from runyard.doors.letitride.optimal import optimal
 from runyard.doors.letitride.paytables import MainTable
-
-if TYPE_CHECKING:
-    from runyard.doors.letitride.config import StrategyConfig
 
 
 @runtime_checkable
@@ -50,15 +48,22 @@ class Basic:
 
 @dataclass(frozen=True)
 class Conservative:
-    """Rides hands that win already; with `royal_draws` also those that may become a royal flush."""
+    """Rides hands of a strength; with `royal_draws` also those that may become a royal flush."""
 
     royal_draws: bool = False
+    least_bet1: int = PAYING
+    least_bet2: int = PAYING
 
     def ride_bet1(self, hand: HandFacts) -> bool:
-        """Whether the hand is made."""
-        return hand.has_paying_hand or (self.royal_draws and hand.is_royal_draw)
+        """Whether three cards are strong enough."""
+        return self._rides(hand, self.least_bet1)
 
-    ride_bet2 = ride_bet1
+    def ride_bet2(self, hand: HandFacts) -> bool:
+        """Whether four cards are strong enough."""
+        return self._rides(hand, self.least_bet2)
+
+    def _rides(self, hand: HandFacts, least: int) -> bool:
+        return hand.strength >= least or (self.royal_draws and hand.is_royal_draw)
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,10 @@ def _decided(rules: Sequence[Rule], hand: HandFacts) -> bool:
 def strategy_of(config: StrategyConfig, table: MainTable) -> Strategy:
     """The strategy that a configuration names."""
     if config.type == "conservative":
-        block = config.conservative
-        return Conservative(royal_draws=block is not None and not block.made_hands_only)
+        block = config.conservative or ConservativeConfig()
+        return Conservative(
+            not block.made_hands_only, block.min_strength_bet1, block.min_strength_bet2
+        )
     if config.type == "aggressive" and config.aggressive is not None:
         chosen = config.aggressive
         return Aggressive(

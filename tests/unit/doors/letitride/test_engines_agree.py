@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from letitride_configs import configurations
 
-from runyard.doors.letitride import engine, reference
+from runyard.doors.letitride import BettingSystemFactory, engine, reference
 from runyard.doors.letitride.config import FullConfig
 from runyard.doors.letitride.game import game_of
 from runyard.doors.letitride.generator import session_seeds
@@ -80,3 +80,28 @@ def test_the_first_seat_sees_the_same_cards_in_any_company() -> None:
         company = engine.play(game_of(config), session_seeds(11, 0, 30)).columns
         for name, values in alone.items():
             np.testing.assert_array_equal(company[name][::seats], values)
+
+
+@pytest.mark.parametrize("kind", ["martingale", "reverse_martingale", "paroli", "fibonacci"])
+def test_a_progression_follows_the_net_result_of_a_hand(kind: str) -> None:
+    config = FullConfig.from_data(
+        {
+            "simulation": {"hands_per_session": 60},
+            "bankroll": {"starting_amount": 100_000, "betting_system": {"type": kind}},
+            "bonus_strategy": {"enabled": True, "type": "always", "always": {"amount": 25}},
+        }
+    )
+    game, seeds = game_of(config), session_seeds(5, 0, 20)
+    for played in (
+        engine.play(game, seeds, log=True),
+        engine.play_plain(game, seeds, reference.players_of(game), log=True),
+    ):
+        assert played.log is not None
+        lines = played.log.reshape(20, 60, -1)
+        main, net = lines[:, :, 5], lines[:, :, 5] + lines[:, :, 6]
+        assert (main * net < 0).any(), "the bonus turns some hands"
+        for session in range(20):
+            system = BettingSystemFactory(config).create()
+            for hand in range(60):
+                assert lines[session, hand, 3] == system.next_bet(0)
+                system.record(int(net[session, hand]))

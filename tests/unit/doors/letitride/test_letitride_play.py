@@ -99,6 +99,39 @@ def test_a_condition_that_can_t_be_read_points_at_the_place(text: str, problem: 
     assert "^" in caught.value.message
 
 
+STRENGTHS = {
+    "Ks Qs Js": 0, "Ks Qd 2s 7h": 0, "9s 9d 4h": 1, "Ks 9s 9d 4h": 1, "Ts Td 4h": 3,
+    "As Ad 4h 3h": 3, "2s 2d 4h 4c": 5, "2s 2d 2h": 7, "2s 2d 2h Ac": 7, "2s 2d 2h 2c": 9,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cards", "strength"), STRENGTHS.items())
+def test_a_conservative_player_rides_from_the_strength_it_is_told(
+    cards: str, strength: int
+) -> None:
+    name = "min_strength_bet1" if cards.count(" ") == 2 else "min_strength_bet2"
+    rides = []
+    for least in range(1, 11):
+        block = {"type": "conservative", "conservative": {name: least}}
+        player = game_of(FullConfig.from_data({"strategy": block})).strategy
+        decide = player.ride_bet1 if name == "min_strength_bet1" else player.ride_bet2
+        rides.append(decide(hand(cards)))
+    assert rides == [least <= strength for least in range(1, 11)]
+
+
+@given(st.lists(st.integers(0, 51), min_size=3, max_size=4, unique=True))
+def test_a_hand_of_strength_3_or_more_wins_already(cards: list[int]) -> None:
+    assert (HandFacts(cards).strength >= 3) == HandFacts(cards).has_paying_hand
+
+
+def test_the_strongest_of_all_leaves_draws_to_a_royal_flush() -> None:
+    block = {"made_hands_only": False, "min_strength_bet1": 10, "min_strength_bet2": 10}
+    config = {"strategy": {"type": "conservative", "conservative": block}}
+    player = game_of(FullConfig.from_data(config)).strategy
+    assert player.ride_bet1(hand("Ks Qs Js"))
+    assert not player.ride_bet2(hand("2s 2d 2h 2c"))
+
+
 def bets(system: dict[str, Any], results: list[int], bankroll: int = 50_000) -> list[float]:
     """What a system bets, in dollars, while hands come out like this."""
     made = BettingSystemFactory(
@@ -116,14 +149,16 @@ def bets(system: dict[str, Any], results: list[int], bankroll: int = 50_000) -> 
     [
         ({"type": "flat"}, [-1, 1, -1], [5, 5, 5, 5]),
         ({"type": "martingale"}, [-1, -1, 0, 1, -1], [5, 10, 20, 20, 5, 10]),
-        ({"type": "martingale", "martingale": {"max_progressions": 2}}, [-1, -1, -1],
-         [5, 10, 20, 5]),
+        ({"type": "martingale", "martingale": {"max_progressions": 4}},
+         [-1, -1, -1, -1, -1, 1], [5, 10, 20, 40, 40, 40, 5]),
+        ({"type": "martingale", "martingale": {"max_progressions": 1}}, [-1, -1], [5, 5, 5]),
         ({"type": "martingale", "martingale": {"max_bet": 15, "reset_on_win": False}},
          [-1, -1, 1, -1], [5, 10, 15, 15, 15]),
         ({"type": "reverse_martingale"}, [1, 1, 1, 1, -1], [5, 10, 20, 5, 10, 5]),
         ({"type": "reverse_martingale", "reverse_martingale": {"reset_on_loss": False}},
          [1, -1, 1], [5, 10, 10, 20]),
         ({"type": "paroli", "paroli": {"wins_before_reset": 2}}, [1, 1, 1], [5, 10, 5, 10]),
+        ({"type": "paroli"}, [1, 1, 1, 1, -1], [5, 10, 20, 5, 10, 5]),
         ({"type": "dalembert"}, [-1, -1, 1, 1, 1], [5, 10, 15, 10, 5, 5]),
         ({"type": "dalembert", "dalembert": {"unit": 10, "decrease_unit": 3, "max_bet": 20}},
          [-1, -1, 1], [5, 15, 20, 17]),
