@@ -1,83 +1,292 @@
-"""A hash of what a function does: its code and what it closes over, not its place or comments.
+"""A hash of what a function does: its code, and the code of the project that it reaches.
 
-Equal in every process that has the same code. For a function that travels by value, the values it
-uses from its script count too: without a name in a module, they are part of what it is.
+    function ──▶ instructions, defaults, closure
+             ──▶ globals it names ──▶ functions, classes, constants of the project, and so on
+             ──▶ modules it names ──▶ those of their attributes that it names
+
+Equal in every process that has the same code and the same minor version of Python. Line numbers,
+comments, docstrings and annotations of functions do not count; libraries count by name alone.
+For a function of a script or notebook, the values that it uses count in full: it travels with them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import copyreg
+import enum
 import functools
 import hashlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, ModuleType
+from pathlib import Path, PurePath
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from runyard.errors import NotEncodable
+from runyard.spec.bytecode import Code, describe_code, imported_code, is_own
 from runyard.spec.codec import encode
+
+_SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None)})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
+_STRUCT = frozenset({"__struct_fields__", "__struct_defaults__"})  # of msgspec, which have no code
+_RANDOM = ("random", "numpy.random")
+
+# Containers of modules and classes as they were first seen here: filling a cache is no change of
+# code. Importing the module again makes new ones.
+_first_seen: dict[str, tuple[Any, Any]] = {}
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
     """The hash, short enough to show."""
-    parts = repr(_describe(function, set()))
+    parts = repr(_Walk(function).parts())
     return hashlib.sha256(parts.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
-def _describe(value: Any, seen: set[int]) -> Any:
-    """A value as something whose `repr` is the same in every process."""
-    if id(value) in seen:
-        return "(again)"
-    if isinstance(value, functools.partial):
-        return "partial", *(_describe(v, seen) for v in (value.func, value.args, value.keywords))
-    if inspect.isfunction(value):
-        return _function(value, seen | {id(value)})
-    if inspect.ismethod(value):
-        return _describe(value.__func__, seen), _describe(value.__self__, seen)
-    if isinstance(value, ModuleType):
-        return "module", value.__name__
-    if isinstance(value, type):
-        return value.__module__, value.__qualname__
-    if inspect.isbuiltin(value):
-        owner = value.__self__
-        held = None if isinstance(owner, ModuleType) else _describe(owner, seen | {id(value)})
-        return value.__module__, value.__qualname__, held
-    try:
-        return encode(value)
-    except NotEncodable:
-        return _object(value, seen | {id(value)})
+class _Walk:
+    """One walk from a function to everything that it reaches.
+
+    Data is described in place. Everything else gets a number when it is first met and is described
+    when its turn comes, so that neither a cycle nor a long chain of calls is in the way.
+    """
+
+    def __init__(self, start: Any) -> None:
+        self._numbers: dict[tuple[int, bool], int] = {}
+        self._met: list[tuple[Any, bool]] = []  # holds them: who is gone leaves its id to another
+        self._inside: set[int] = set()  # containers and modules that are being described
+        self._files: set[str] = set()  # imported by functions when they run
+        self._start = start
+        place = getattr(getattr(start, "__code__", None), "co_filename", "")
+        folders = {Path.cwd(), Path.cwd().joinpath(place).parent}
+        self._folders = tuple(sorted(f"{folder}{os.sep}" for folder in folders))
+
+    def parts(self) -> list[Any]:
+        """Everything in the order in which it was met; its `repr` is the same everywhere."""
+        parts = [self.of(self._start, deep=True)]
+        at = 0
+        while at < len(self._met):
+            value, deep = self._met[at]
+            try:
+                parts.append(self._described(value, deep))
+            except Exception:  # an object that is not what it seems, such as an unbound proxy
+                parts.append(type(value).__qualname__)
+            at += 1
+        return parts
+
+    def of(self, value: Any, *, deep: bool = False) -> Any:
+        """A value, or the number it goes by; `deep` where it is the function's, not a module's."""
+        kind = type(value)
+        if kind in _SCALARS:
+            return self._scalar(value)
+        if kind in _CONTAINERS:
+            return self._container(value, deep)
+        key = id(value), deep
+        if key not in self._numbers:
+            self._numbers[key] = len(self._met)
+            self._met.append((value, deep))
+        return f"#{self._numbers[key]}"
+
+    def _described(self, value: Any, deep: bool) -> Any:  # noqa: C901
+        if isinstance(value, FunctionType):
+            return self._function(value, deep)
+        if isinstance(value, functools.partial):
+            parts = value.func, value.args, value.keywords
+            return "partial", *(self.of(part, deep=deep) for part in parts)
+        if isinstance(value, MethodType):
+            return self.of(value.__func__), self.of(value.__self__, deep=deep)
+        if isinstance(value, ModuleType):
+            return "module", "" if _is_own_module(value) else value.__name__
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, property):
+            return "property", *(self.of(each) for each in (value.fget, value.fset, value.fdel))
+        if isinstance(value, functools.cached_property):
+            return "property", self.of(value.func)
+        if isinstance(value, enum.Enum):
+            return self.of(type(value)), value.name
+        if inspect.isbuiltin(value):
+            owner = value.__self__
+            held = None if isinstance(owner, ModuleType) else self.of(owner, deep=deep)
+            return value.__module__, value.__qualname__, held
+        if hasattr(value, "__wrapped__"):  # @cache, @staticmethod, @numba.jit, …
+            return type(value).__qualname__, self.of(value.__wrapped__)
+        return self._object(value, deep)
+
+    def _scalar(self, value: Any) -> Any:
+        if type(value) is str and f"{value}{os.sep}".startswith(self._folders):
+            folder = max(filter(f"{value}{os.sep}".startswith, self._folders), key=len)
+            return "in the project", value[len(folder) :]
+        return value if value is None else (type(value).__name__, value)
+
+    def _container(self, value: Any, deep: bool) -> Any:
+        name = type(value).__name__
+        if type(value) in (list, tuple) and _SCALARS.issuperset(map(type, value)):
+            return name, value
+        if id(value) in self._inside:
+            return name, "again"
+        self._inside.add(id(value))
+        try:
+            if isinstance(value, dict):
+                keys = sorted(value, key=_order)
+                return name, [(self.of(k, deep=deep), self.of(value[k], deep=deep)) for k in keys]
+            parts = sorted(value, key=_order) if isinstance(value, set | frozenset) else value
+            return name, [self.of(part, deep=deep) for part in parts]
+        finally:
+            self._inside.discard(id(value))
+
+    def _function(self, function: Any, deep: bool) -> Any:
+        raw = function.__code__
+        own = is_own(raw.co_filename)
+        cells = [self._cell(cell, deep) for cell in function.__closure__ or ()]
+        wrapped = function.__dict__.get("__wrapped__")
+        inner = cells, None if wrapped is None else self.of(wrapped)
+        if not own and function is not self._start:
+            return Path(raw.co_filename).name, raw.co_qualname, inner
+        code = describe_code(raw)
+        defaults = [
+            self.of(each, deep=deep) for each in (function.__defaults__, function.__kwdefaults__)
+        ]
+        if not own:
+            return code.content, inner, defaults
+        owner, space = function.__module__ or "", function.__globals__
+        names = code.names - code.assigned  # what a function assigns to is state, not code
+        used = list(self._named(space, owner, names, deep=owner == "__main__"))
+        held = _held_modules(function)
+        used += self._named(held, owner, names | held.keys(), deep=False)
+        loaded = list(self._imported(code, space.get("__package__") or ""))
+        return code.content, inner, defaults, used, loaded
+
+    def _named(
+        self, space: dict[str, Any], owner: str, names: frozenset[str], *, deep: bool
+    ) -> Iterator[tuple[str, Any]]:
+        """What the names stand for in a module, and in those of the project that they name."""
+        for name in sorted(names & space.keys()):
+            value = space[name]
+            if not isinstance(value, ModuleType) or not _is_own_module(value):
+                yield name, self.of(value, deep=True) if deep else self._kept(owner, name, value)
+            elif id(value) not in self._inside:  # a package may name itself
+                self._inside.add(id(value))
+                yield name, list(self._named(vars(value), value.__name__, names, deep=False))
+                self._inside.discard(id(value))
+
+    def _kept(self, owner: str, name: str, value: Any) -> Any:
+        """What a module or class holds under a name, as it was when first seen."""
+        if type(value) not in (list, dict, set):
+            return self.of(value)
+        place = f"{owner}.{name}"
+        if place not in _first_seen or _first_seen[place][0] is not value:
+            _first_seen[place] = value, copy.copy(value)
+        return self.of(_first_seen[place][1])
+
+    def _imported(self, code: Code, package: str) -> Iterator[Any]:
+        """Modules that are imported when the code runs: all of them, loaded or not."""
+        for statement in code.imports:
+            for name, file, found in imported_code(statement, package):
+                if file not in self._files:
+                    self._files.add(file)
+                    described = describe_code(found)
+                    yield name, described.content
+                    yield from self._imported(described, name.rpartition(".")[0])
+
+    def _class(self, kind: type) -> Any:
+        if not _is_own_class(kind):
+            return kind.__module__, kind.__qualname__
+        owner = f"{kind.__module__}.{kind.__qualname__}"
+        bases = [self.of(base) for base in (*kind.__bases__, type(kind))]
+        values: list[Any] = []
+        mine = {name: value for name, value in vars(kind).items() if _counts(name, value)}
+        if isinstance(kind, enum.EnumType):
+            members: dict[str, Any] = dict(kind.__members__)
+            values = [(name, self.of(member.value)) for name, member in members.items()]
+            mine = {name: value for name, value in mine.items() if name not in members}
+        parts = [(name, self._kept(owner, name, mine[name])) for name in sorted(mine)]
+        return kind.__qualname__, bases, parts, values, _annotations(kind)
+
+    def _object(self, value: Any, deep: bool) -> Any:
+        kind = type(value)
+        if isinstance(value, PurePath):
+            return kind.__name__, self._scalar(str(value))
+        if kind.__module__ == "numpy":
+            with contextlib.suppress(NotEncodable):
+                return kind.__name__, encode(value)
+        if deep or _is_own_class(kind):
+            return self.of(kind), self.of(_state(value), deep=deep)
+        return kind.__module__, kind.__qualname__, _plain_state(value)
+
+    def _cell(self, cell: Any, deep: bool) -> Any:
+        try:
+            return self.of(cell.cell_contents, deep=deep)
+        except ValueError:
+            return "(empty)"
 
 
-def _function(function: Any, seen: set[int]) -> Any:
-    code = function.__code__
-    cells = [_cell(cell, seen) for cell in function.__closure__ or ()]
-    defaults = _describe(function.__defaults__, seen), _describe(function.__kwdefaults__, seen)
-    used: list[Any] = []
-    if function.__module__ == "__main__":
-        names = [name for name in _names(code) if name in function.__globals__]
-        used = [(name, _describe(function.__globals__[name], seen)) for name in names]
-    return _code(code), cells, defaults, used
+def _held_modules(function: Any) -> dict[str, Any]:
+    """Modules that a function closes over, by the names it has for them."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # the cell is empty
+            if isinstance(cell.cell_contents, ModuleType):
+                found[name] = cell.cell_contents
+    return found
 
 
-def _object(value: Any, seen: set[int]) -> Any:
-    """Containers part by part; other objects by their class, its `__call__` and their fields."""
-    if isinstance(value, list | tuple):
-        return type(value).__name__, [_describe(part, seen) for part in value]
-    if isinstance(value, set | frozenset):
-        return "set", sorted(repr(_describe(part, seen)) for part in value)
-    if isinstance(value, dict):
-        return "dict", sorted((repr(k), repr(_describe(v, seen))) for k, v in value.items())
+def _order(value: Any) -> tuple[str, str]:
+    """Where a part of a set comes, whatever its hash is."""
+    plain = type(value) in _SCALARS or isinstance(value, tuple)
+    return type(value).__name__, repr(value) if plain else getattr(value, "__qualname__", "")
+
+
+def _is_own_module(module: ModuleType) -> bool:
+    if module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    folders = getattr(module, "__path__", ())  # all that a namespace package has
+    return is_own(file) if file else any(map(is_own, folders))
+
+
+def _is_own_class(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    return module is not None and _is_own_module(module)
+
+
+def _counts(name: str, value: Any) -> bool:
+    """Whether a member of a class is its author's, and not what Python or a library adds."""
+    if name.startswith("__"):
+        is_code = isinstance(value, FunctionType | staticmethod | classmethod | property)
+        return is_code or name in _STRUCT
+    return name not in ("_member_map_", "_value2member_map_", "_abc_impl")
+
+
+def _annotations(kind: type) -> list[tuple[str, str]]:
+    """A class's annotations, of which libraries make fields."""
+    found = vars(kind).get("__annotations__", {})
+    return [
+        (
+            name,
+            each if isinstance(each, str) else getattr(each, "__qualname__", type(each).__name__),
+        )
+        for name, each in found.items()
+    ]
+
+
+def _plain_state(value: Any) -> Any:
+    """What a library's object in a module holds, where that is plain: a pattern, a date, …"""
     kind = type(value)
-    call = getattr(kind, "__call__", None)  # noqa: B004
-    how = _describe(call, seen) if inspect.isfunction(call) else None
-    return kind.__module__, kind.__qualname__, how, _describe(_state(value), seen)
+    if (_is_usual(kind) and kind not in copyreg.dispatch_table) or kind.__module__ in _RANDOM:
+        return None
+    state = _state(value)
+    try:
+        return encode(state[1]) if isinstance(state, list) else state
+    except NotEncodable:
+        return None
 
 
 def _state(value: Any) -> Any:
     """What tells an object from others of its class: its fields, or what it is pickled as."""
-    kind: Any = type(value)
-    plain = kind.__reduce__ is object.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
-    if plain and hasattr(value, "__dict__"):
+    kind = type(value)
+    if _is_usual(kind) and hasattr(value, "__dict__"):
         return vars(value)
     reduce = copyreg.dispatch_table.get(kind)
     try:
@@ -89,26 +298,7 @@ def _state(value: Any) -> Any:
     return [list(part) if isinstance(part, Iterator) else part for part in parts]
 
 
-def _cell(cell: Any, seen: set[int]) -> Any:
-    try:
-        return _describe(cell.cell_contents, seen)
-    except ValueError:
-        return "(empty)"
-
-
-def _code(code: CodeType) -> Any:
-    constants = [_constant(constant) for constant in code.co_consts]
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
-
-
-def _constant(constant: Any) -> Any:
-    if isinstance(constant, CodeType):
-        return _code(constant)
-    if isinstance(constant, frozenset):
-        return sorted(repr(part) for part in constant)
-    return repr(constant)
-
-
-def _names(code: CodeType) -> list[str]:
-    inner = [name for c in code.co_consts if isinstance(c, CodeType) for name in _names(c)]
-    return sorted({*code.co_names, *inner})
+def _is_usual(kind: Any) -> bool:
+    """Whether objects of a class are pickled by their fields."""
+    same = kind.__reduce__ is object.__reduce__
+    return same and kind.__reduce_ex__ is object.__reduce_ex__
