@@ -32,6 +32,12 @@ RUNS = 128
 DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
 """Errors whose tasks are run again only where they can't take this process with them."""
 
+NO_LIMITS: dict[str, Any] = {
+    "until": None, "budget": {}, "deadline": None, "fail_fast": False, "metric": None,
+    "audit_tasks": False,
+}  # fmt: skip
+"""Options that make a batch longer or shorter, or that only its own record needs."""
+
 
 @click.command(
     epilog=examples(
@@ -98,10 +104,7 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
     from runyard.store.recorded import encode_options
 
     row = recorded.row
-    options = msgspec.structs.replace(
-        recorded.options,
-        deadline=None, until=None, budget={}, metric=None, fail_fast=False, audit_tasks=False,
-    )  # fmt: skip
+    options = msgspec.structs.replace(recorded.options, **NO_LIMITS)
     columns: dict[str, Any] = {
         name: getattr(row, name)
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
