@@ -61,6 +61,10 @@ class SpecChanged(UsageError):
     """Another batch is recorded under this name; shows the difference."""
 
 
+class MetricMissing(UsageError):
+    """Tasks don't return the metric that a budget or the progress view was given."""
+
+
 class NotFound(RunyardError):
     """No such batch or task, or nothing matches."""
 

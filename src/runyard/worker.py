@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from runyard import clock
-from runyard.errors import NotFound, StoreAway, StoreConflict, UsageError
+from runyard.errors import MetricMissing, NotFound, StoreAway, StoreConflict, UsageError
 from runyard.events import BatchFinished, BatchStopped, Event
 from runyard.reports.progress import Progress
 from runyard.schedule.loop import End
@@ -22,6 +22,9 @@ from runyard.schedule.sharing import by_value, next_batch, unfinished
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import BatchRow
 from runyard.yard import Yard
+
+RESTING = {end.value for end in (End.BUDGET, End.METRIC, End.FAIL_FAST, End.DEADLINE)}
+"""Ends of a batch that a worker leaves alone until something of it changes on record."""
 
 
 class Turn(NamedTuple):
@@ -163,12 +166,15 @@ class Worker:
             self._say(f"{row.name}: {error.message}")
         except NotFound:  # somebody cleared it
             return Turn(row.name, 0, "cleared")
+        except MetricMissing as error:
+            end = End.METRIC.value
+            self._say(f"{row.name} rests: {error}")
         except UsageError as error:
             self._foreign.add(row.id)
             self._say(f"{row.name} is left alone: {error}")
         with store.snapshot() as view:
             after = view.batch_by_id(row.id)
-        if after is not None and end in (End.BUDGET.value, End.FAIL_FAST.value, End.DEADLINE.value):
+        if after is not None and end in RESTING:
             self._resting[row.id] = after
         turn = Turn(row.name, sum(event.recorded for event in ended), end)
         self._on_turn(turn)

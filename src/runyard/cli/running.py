@@ -126,8 +126,9 @@ def limit_options(function: Function) -> Function:
                 metavar="K=N",
                 multiple=True,
                 callback=_read_amounts,
-                help="What the batch may use in all: tasks=N, minutes=N, or the sum of a metric; "
-                "`none` lifts it. Exit 75 when it is used up.",
+                help="What the batch may use in all: tasks=N, minutes=N (or seconds, hours), or "
+                "the sum of a metric that tasks return; `none` lifts it. Exit 75 when it is used "
+                "up.",
             ),
             click.option("--metric", metavar="M", help="Show the running mean of this result."),
             click.option(

@@ -67,6 +67,7 @@ class Engine:
         intake: Intake | None = None,
         spent: float = 0.0,
         outranked: Callable[[Transaction], bool] | None = None,
+        limit: int | None = None,
     ) -> None:
         self._store = store
         self._recorded = recorded
@@ -78,6 +79,7 @@ class Engine:
         self._spent = spent  # seconds of this run that other engines had
         self._outranked = outranked  # of a worker: whether something more urgent waits
         self._number: int | None = None  # while it runs
+        self._limit = limit  # outcomes in all after which this run ends
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -131,6 +133,10 @@ class Engine:
                 stack.callback(self._describe(recorder).finish)
             with self._signals(loop):
                 end = loop.run()
+        if meter is not None and end in (End.METRIC, End.FINISHED):
+            missing = meter.missing(at_the_end=end is End.FINISHED)
+            if missing is not None:
+                raise meter.error(self._recorded.name, missing)
         return end
 
     def _slots(self, number: int) -> Slots:
@@ -201,7 +207,7 @@ class Engine:
     def _meter(self) -> Meter | None:
         """Something that watches budgets and the shown metric, where there are any."""
         options, row = self._recorded.options, self._recorded.row
-        if not options.budget and options.metric is None:
+        if not options.budget and options.metric is None and self._limit is None:
             return None
         from runyard.schedule.meter import Meter
 
@@ -209,6 +215,7 @@ class Engine:
             return Meter(
                 options.budget, options.metric, self._recorded.codec, done=row.done,
                 seconds=row.seconds, rows=view.outcomes(row.id, statuses=[COMPLETED]),
+                limit=self._limit,
             )  # fmt: skip
 
     def _loop(self, number: int, slots: Slots, recorder: Recorder, meter: Meter | None) -> Loop:

@@ -56,6 +56,8 @@ class End(enum.Enum):
     DEADLINE = "deadline"  # resumable
     FAIL_FAST = "fail-fast"  # resumable
     BUDGET = "budget"  # resumable
+    LIMIT = "limit"  # as many tasks as this run was asked for; resumable
+    METRIC = "missing metric"  # tasks don't return what the budget is about; resumable
     CANCELLED = "cancelled"
     LEFT = "left"  # others have what is left, or something more urgent waits
     OUTGROWN = "outgrown"  # the batch has grown, and only an engine that starts anew knows how
@@ -152,6 +154,8 @@ class Loop:
             self._ending = End.FAIL_FAST
         if self._supply.outgrown and self._ending is None:
             self._ending = End.OUTGROWN
+        if self._meter is not None and self._ending is None and self._meter.missing():
+            self._ending = End.METRIC
         if self._leaves and self._ending is None and self._has_nothing_to_do():
             self._ending = End.LEFT
         if self._ending is not None and (not self._drained or self._at_once):
@@ -210,14 +214,14 @@ class Loop:
             return math.inf
         elapsed = clock.monotonic() - self._began
         self._meter.recorded(self._recorder.counts.done)
-        left = self._meter.room(self._flights.tasks, elapsed)
-        if (
-            left < 1
-            and not self._flights
-            and self._recorder.counts.pending > self._recorder.backlog
-        ):
-            self._ending = End.BUDGET
-            self._warn(f"the budget is used up ({self._meter.reached(elapsed)})")
+        left = self._meter.room(self._flights.tasks, elapsed, self._backend.lanes)
+        rests = left < 1 and not self._flights
+        if rests and self._recorder.counts.pending > self._recorder.backlog:
+            if self._meter.is_at_limit:
+                self._ending = End.LIMIT
+            else:
+                self._ending = End.BUDGET
+                self._warn(f"the budget is used up ({self._meter.reached(elapsed)})")
         return left
 
     def _warn(self, text: str) -> None:

@@ -3,20 +3,31 @@
 A budget is for the batch as a whole, over every run of it. What is under way is counted at the
 mean of what has ended, so that a budget is passed by a few tasks at most. Several engines at once
 share the count of tasks; the sum of a metric each of them keeps for itself.
+
+A metric that the first outcomes don't have would be no limit at all: it ends the run. Failed tasks
+return nothing and are not among the first; until one has the metric, few tasks are started at once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
+from runyard.errors import MetricMissing
 from runyard.spec.codec import decode_as
-from runyard.spec.fields import number_at
+from runyard.spec.fields import leaves
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED
-from runyard.spec.task import MINUTES, TASKS
+from runyard.spec.task import TASKS, TIMES, UNITS
 from runyard.stats.intervals import t_interval
 from runyard.stats.moments import Moments
+
+FIRST = 10
+"""Completed tasks after which a metric that none of them returned is taken for a mistake."""
+
+NAMED = 20
+"""How many metrics an error lists."""
 
 
 class Meter:
@@ -31,15 +42,20 @@ class Meter:
         done: int,
         seconds: float,
         rows: Iterable[OutcomeRow],
+        limit: int | None = None,
     ) -> None:
         self._budget = dict(budget)
         self._shown = shown
         self._codec = codec
         self._done = done  # what earlier runs have used
         self._seconds = seconds
-        names = {*budget, *([shown] if shown else [])} - {TASKS, MINUTES}
+        self._limit = limit  # outcomes in all after which this run ends
+        names = [name for name in budget if name not in UNITS] + ([shown] if shown else [])
         self._metrics = {name: Moments(order=2) for name in names}
-        if names:
+        self._unseen = set(self._metrics)
+        self._completed = 0
+        self._found: dict[str, None] = {}  # metrics of the first outcomes
+        if self._metrics:
             self._add(rows)
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
@@ -52,14 +68,24 @@ class Meter:
         """So many outcomes are in the store, those of other engines too."""
         self._done = max(self._done, done)
 
-    def room(self, flying: int, elapsed: float) -> float:
+    def room(self, flying: int, elapsed: float, lanes: int = 1) -> float:
         """How many tasks may be started while so many are under way."""
         least = min((self._left(name, elapsed) for name in self._budget), default=math.inf)
+        if self._unseen:
+            least = min(least, max(1, max(FIRST, lanes) - self._completed))
+        if self._limit is not None:
+            least = min(least, self._limit - self._done)
         return max(0.0, least - flying)
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether as many tasks have ended as this run was to bring the batch to."""
+        return self._limit is not None and self._done >= self._limit
 
     def reached(self, elapsed: float) -> str:
         """The budget that is used up, in words."""
-        used = {TASKS: float(self._done), MINUTES: (self._seconds + elapsed) / 60}
+        used = {TASKS: float(self._done)}
+        used |= {unit: (self._seconds + elapsed) / size for unit, size in TIMES.items()}
         used |= {name: moments.total for name, moments in self._metrics.items()}
         name = next(name for name in self._budget if self._left(name, elapsed) < 1)
         return f"{name}: {used[name]:.6g} of {self._budget[name]:.6g}"
@@ -72,13 +98,37 @@ class Meter:
             return None
         return self._shown, moments.mean, t_interval(moments).half
 
+    def missing(self, *, at_the_end: bool = False) -> str | None:
+        """A metric that the first outcomes don't have; at the end of a batch: that none has."""
+        if self._completed < (1 if at_the_end else FIRST):
+            return None
+        return next((name for name in self._metrics if name in self._unseen), None)
+
+    def error(self, batch: str, missing: str) -> MetricMissing:
+        """What to tell a user whose metric is missing."""
+        known = list(self._found)
+        wanted = "the budget" if missing in self._budget else "the running mean"
+        tasks = (
+            "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
+        )
+        listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+        close = _closest(missing, known)
+        option = f"--budget {close}=…" if missing in self._budget else f"--metric {close}"
+        go_on = f"`runyard resume {batch} {option}` continues"
+        return MetricMissing(
+            f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} returned",
+            hint=f"their metrics: {listed or 'none, they return no numbers'}"
+            + (f"\ndid you mean {close!r}? {go_on}" if close else "")
+            + "\nwhat is recorded is kept",
+        )
+
     def _left(self, name: str, elapsed: float) -> float:
         """How many more tasks a budget allows."""
         most = self._budget[name]
         if name == TASKS:
             return most - self._done
-        if name == MINUTES:
-            return math.inf if self._seconds + elapsed < 60 * most else 0
+        if name in TIMES:
+            return math.inf if self._seconds + elapsed < TIMES[name] * most else 0
         moments = self._metrics[name]
         left = most - (moments.total if moments.count else 0)
         if left <= 0:
@@ -88,11 +138,23 @@ class Meter:
     def _add(self, rows: Iterable[OutcomeRow]) -> None:
         found: dict[str, list[float]] = {name: [] for name in self._metrics}
         for row in rows:
-            if row[1] == COMPLETED and row[3] is not None:
-                value = decode_as(self._codec, row[3])
-                for name, numbers in found.items():
-                    number = number_at(value, name)
-                    if number is not None:
-                        numbers.append(number)
-        for name, numbers in found.items():
-            self._metrics[name].add_array(numbers)
+            if row[1] != COMPLETED:
+                continue
+            self._completed += 1
+            if row[3] is None:
+                continue
+            numbers = dict(leaves(decode_as(self._codec, row[3])))
+            if self._unseen:
+                self._found |= dict.fromkeys(numbers)
+                self._unseen -= numbers.keys()
+            for name in found.keys() & numbers.keys():
+                found[name].append(numbers[name])
+        for name, values in found.items():
+            self._metrics[name].add_array(values)
+
+
+def _closest(name: str, known: list[str]) -> str | None:
+    """The known metric that was probably meant: the same field elsewhere, or one spelt alike."""
+    field = name.rpartition(".")[2]
+    same = [each for each in known if each.rpartition(".")[2] == field]
+    return next(iter(same or get_close_matches(name, known, n=1)), None)

@@ -25,8 +25,3 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield from leaves(fields, path)
     elif type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         yield from leaves(value.item(), path)
-
-
-def number_at(value: Any, path: str) -> float | None:
-    """The number at a path; None where there is none."""
-    return next((number for found, number in leaves(value) if found == path), None)

@@ -22,8 +22,10 @@ CONTEXT = "ctx"
 """A parameter of this name receives the task's `Context`."""
 
 
-TASKS, MINUTES = "tasks", "minutes"
-"""What a budget can be for besides the sum of a metric."""
+TASKS = "tasks"
+TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+UNITS = (TASKS, *TIMES)
+"""What a budget can be for; every other word names a metric, of which it limits the sum."""
 
 
 FILE_MODULE = "runyard_file_"
@@ -96,7 +98,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chdir: bool = False  # run inside the workspace (processes only)
     audit_tasks: bool = False  # an event log of its own for each task
     recycle: int | None = None  # a fresh worker process after so many tasks
-    budget: dict[str, float] = {}  # what all tasks may use: tasks, minutes, or a metric's sum
+    budget: dict[str, float] = {}  # what all tasks may use: tasks, a time, or a metric's sum
     metric: str | None = None  # the one whose mean progress shows
     until: str | None = None  # replicates are added until this holds
     cpus: float | None = None  # cores that one task needs (ray)
@@ -128,7 +130,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def reads_values(self) -> bool:
         """Whether an engine looks at what tasks return."""
-        return self.metric is not None or bool(self.budget.keys() - {TASKS, MINUTES})
+        return self.metric is not None or bool(self.budget.keys() - set(UNITS))
 
     def with_(self, **changes: Any) -> Options:
         """A copy with changes, as people write them: `timeout="30s"`, `priority="high"`."""
@@ -285,7 +287,23 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _budget(given: Any) -> dict[str, float]:
     """A budget as people write it: `{"tasks": 1000, "minutes": 5, "usage.cost": 2.5}`."""
-    return _amounts("budget", given, {"tasks": 1000, "cost": 2.5}, "tasks, minutes, or a metric")
+    from difflib import get_close_matches
+
+    units = f"{', '.join(UNITS)}, or a metric"
+    found = _amounts("budget", given, {"tasks": 1000, "cost": 2.5}, units)
+    for name in found.keys() - set(UNITS):
+        unit = _SHORT_UNITS.get(name.lower())
+        close = [unit] if unit else get_close_matches(name.lower(), UNITS, n=1, cutoff=0.85)
+        if close:
+            raise BadSpec(
+                f"budget: {name!r} is not a unit; did you mean {close[0]!r}?",
+                hint=f"the units are {', '.join(UNITS)}; any other name is a metric, which must "
+                "not look like one of them",
+            )
+    return found
+
+
+_SHORT_UNITS = {"mins": "minutes", "secs": "seconds", "hrs": "hours"}
 
 
 def _resources(given: Any) -> dict[str, float]:

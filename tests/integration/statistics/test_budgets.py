@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from command_line import Call
-from sample_metrics import costly, costly_or_fails, noted_cost
+from sample_metrics import costly, costly_or_fails, fails_always, noted_cost
 from sample_tasks import fails_until, notes
 
 import runyard as ry
 from runyard import clock
-from runyard.errors import BadSpec
+from runyard.errors import BadSpec, MetricMissing
 from runyard.events import Event, Notice
+from runyard.schedule.meter import FIRST
+from runyard.worker import Worker
 
 
 def batch(tasks: int = 200, **more: Any) -> ry.Batch:
@@ -106,8 +108,48 @@ def test_a_batch_that_ends_with_its_budget_is_finished(
     assert result.digest is not None
 
 
-def test_a_metric_that_nothing_returns_ends_nothing(yard: ry.Yard) -> None:
-    assert yard.run(batch(50), backend="serial", budget={"money": 1}).end == "finished"
+@pytest.mark.parametrize("limit", [{"budget": {"money": 1}}, {"metric": "money"}])
+def test_a_metric_that_nothing_returns_ends_the_run_which_goes_on_with_the_right_one(
+    yard: ry.Yard, backend: str, limit: dict[str, Any]
+) -> None:
+    place = {"backend": backend, "workers": WORKERS[backend]}
+    with pytest.raises(MetricMissing, match="metrics: cost, x"):
+        yard.run(batch(2000), **place, **limit)
+    done = yard.results("b").stats.completed
+    assert FIRST <= done < 5 * FIRST
+    with pytest.raises(MetricMissing):
+        yard.resume("b", **place)
+    assert yard.results("b").stats.completed == done
+    right = {"budget": {"cost": 200}} if "budget" in limit else {"metric": "cost"}
+    assert yard.resume("b", **place, **right).stats.completed >= 100
+
+
+def test_failed_tasks_say_nothing_about_a_metric(yard: ry.Yard) -> None:
+    spec = ry.grid(fails_always, x=range(50), name="b")
+    assert yard.run(spec, backend="serial", budget={"cost": 1}).stats.failed == 50
+
+
+def test_a_batch_that_ends_without_the_metric_says_so(yard: ry.Yard) -> None:
+    listed = ry.tasks([ry.Task(costly, {"x": x}) for x in range(3)], name="b")
+    with pytest.raises(MetricMissing, match="none of 3 completed tasks of b"):
+        yard.run(listed, backend="serial", metric="money")
+    assert yard.results("b").stats.completed == 3
+
+
+def test_a_worker_lets_a_batch_rest_whose_metric_is_missing(yard: ry.Yard) -> None:
+    yard.submit(batch(100).with_options(budget={"money": 1}))
+    yard.submit(ry.grid(costly, x=range(3), name="other"))
+    said: list[str] = []
+    turns = Worker(yard, backend="serial", progress=False, say=said.append).run()
+    assert [(turn.batch, turn.end) for turn in turns] == [
+        ("b", "missing metric"), ("other", "left"),
+    ]  # fmt: skip
+    assert "b rests: the budget needs the metric 'money'" in said[0]
+
+
+def test_a_batch_with_a_budget_is_verified_all_the_same(cli: Call) -> None:
+    assert cli(*WORDS, "--budget", "tasks=7").code == 75
+    assert cli("verify", "b", "--sample", "100%", "--json").last["same"] == 7
 
 
 def test_gains_do_not_use_a_budget_up(yard: ry.Yard) -> None:
@@ -124,7 +166,8 @@ def test_a_listed_batch_has_a_budget_too(yard: ry.Yard) -> None:
 
 @pytest.mark.parametrize(
     "budget",
-    [{"tasks": 0}, {"tasks": -1}, {"tasks": float("nan")}, {"tasks": float("inf")}, {"tasks": "9"},
+    [{"minute": 5}, {"task": 5}, {"Tasks": 5}, {"mins": 5}, {"hour": 1},
+     {"tasks": 0}, {"tasks": -1}, {"tasks": float("nan")}, {"tasks": float("inf")}, {"tasks": "9"},
      {"tasks": True}, {"": 5}, {3: 5}, [("tasks", 5)], 5, {"cost": None}],
 )  # fmt: skip
 def test_what_is_no_budget_is_refused(yard: ry.Yard, budget: Any) -> None:
@@ -154,6 +197,17 @@ def test_the_command_exits_75_and_says_how_to_go_on(cli: Call) -> None:
     assert (again.code, again.last) == (0, said.last)
 
 
+@pytest.mark.parametrize("words", [["--budget", "money=5"], ["--metric", "money"]])
+def test_the_command_exits_2_for_a_metric_that_is_not_there(cli: Call, words: list[str]) -> None:
+    said = cli(*WORDS, *words, "--json")
+    assert said.code == 2
+    assert said.last["error"]["class"] == "MetricMissing"
+    assert "their metrics: cost, x" in said.err
+    assert cli("status", "b", "--json").last["completed"] == FIRST
+    words[-1] = words[-1].replace("money", "cost")
+    assert cli("resume", "b", *words, "--backend", "serial").code in (0, 75)
+
+
 def test_the_command_that_ends_with_its_budget_exits_0(cli: Call) -> None:
     assert cli(*WORDS, "--budget", "tasks=40", "--budget", "cost=80").code == 0
 
@@ -168,6 +222,7 @@ def test_the_command_that_ends_with_its_budget_exits_0(cli: Call) -> None:
         ("tasks=-1", "tasks is -1.0"),
         ("tasks=0", "tasks is 0.0"),
         ("tasks=nan", "tasks is nan"),
+        ("minute=5", "'minute' is not a unit; did you mean 'minutes'?"),
     ],
 )
 def test_the_command_refuses_what_is_no_budget(cli: Call, budget: str, text: str) -> None:

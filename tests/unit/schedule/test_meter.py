@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.schedule.meter import Meter
+from runyard.schedule.meter import FIRST, Meter
 from runyard.spec.codec import encode
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED, FAILED
@@ -61,7 +61,70 @@ def test_what_is_left_is_worth_one_more_task() -> None:
 def test_values_without_the_metric_use_nothing(value: Any) -> None:
     found = meter({"cost": 1.0})
     found.observe([row(0, value), row(1, None, FAILED)])
+    assert found.room(0, 0) >= FIRST - 1
+
+
+def test_few_tasks_start_until_one_has_returned_the_metric() -> None:
+    found = meter({"cost": 1.0})
+    assert found.room(0, 0) == FIRST
+    assert found.room(3, 0, lanes=64) == 61
+    found.observe([row(0, {"cost": 0.0})])
     assert found.room(0, 0) == math.inf
+
+
+def test_a_metric_is_missing_once_the_first_completed_tasks_have_not_returned_it() -> None:
+    found = meter({"tasks": 99, "cost": 1.0})
+    found.observe([row(n, None, FAILED) for n in range(5 * FIRST)])
+    assert found.missing() is None
+    assert found.missing(at_the_end=True) is None
+    found.observe([row(n, {"usage": {"cost": 1.0}}) for n in range(FIRST - 1)])
+    assert found.missing() is None
+    assert found.missing(at_the_end=True) == "cost"
+    found.observe([row(FIRST, None)])
+    assert found.missing() == "cost"
+
+
+def test_recorded_outcomes_are_among_the_first_and_one_that_has_the_metric_is_enough() -> None:
+    without = [row(n, {"x": 1}) for n in range(FIRST)]
+    assert meter({}, shown="v", rows=without).missing() == "v"
+    assert meter({}, shown="v", rows=[*without, row(FIRST, {"v": math.nan})]).missing() is None
+
+
+def test_the_shown_metric_may_have_the_name_of_a_unit() -> None:
+    found = meter({"seconds": 60}, shown="seconds")
+    found.observe([row(n, {"seconds": 7.0}) for n in range(2)])
+    assert found.shown == ("seconds", 7.0, 0.0)
+    assert found.room(0, 59) == math.inf
+    assert found.room(0, 60) == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "shown", "value", "texts"),
+    [
+        ({"cost": 1.0}, None, {"usage": {"cost": 2}, "x": 1},
+         ["the budget needs the metric 'cost'", "usage.cost, x", "--budget usage.cost=…"]),
+        ({}, "hedas", {"heads": 2}, ["the running mean needs", "--metric heads"]),
+        ({"cost": 1.0}, None, None, ["none, they return no numbers"]),
+        ({"cost": 1.0}, None, 7, ["their metrics: value"]),
+    ],
+)  # fmt: skip
+def test_the_error_lists_the_metrics_there_are_and_the_closest(
+    budget: dict[str, float], shown: str | None, value: Any, texts: list[str]
+) -> None:
+    found = meter(budget, shown=shown, rows=[row(n, value) for n in range(FIRST)])
+    missing = found.missing()
+    assert missing is not None
+    told = str(found.error("b", missing))
+    assert all(text in told for text in [*texts, f"{FIRST} completed tasks of b"]), told
+
+
+def test_a_run_ends_at_its_limit_whatever_the_budget() -> None:
+    found = meter({"tasks": 100}, done=30, limit=50)
+    assert found.room(5, 0) == 15
+    assert not found.is_at_limit
+    found.recorded(50)
+    assert found.room(0, 0) == 0
+    assert found.is_at_limit
 
 
 def test_the_shown_metric_needs_two_values() -> None:

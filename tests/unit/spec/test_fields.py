@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.spec.codec import decode, encode
-from runyard.spec.fields import leaves, number_at
+from runyard.spec.fields import leaves
 
 
 @dataclass
@@ -63,14 +63,6 @@ def test_numbers_are_found_wherever_they_stand(value: Any, found: dict[str, floa
 
 def test_nan_is_a_number() -> None:
     assert math.isnan(dict(leaves({"a": math.nan}))["a"])
-
-
-def test_a_number_is_looked_up_by_its_path() -> None:
-    value = {"usage": {"cost": 2.5, "model": "m"}}
-    assert number_at(value, "usage.cost") == 2.5
-    for path in ("usage", "usage.model", "cost", "usage.cost.x", ""):
-        assert number_at(value, path) is None
-    assert number_at(7, "value") == 7.0
 
 
 NUMBERS = st.integers() | st.floats(allow_nan=False) | st.booleans()
