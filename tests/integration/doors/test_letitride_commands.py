@@ -94,7 +94,7 @@ def test_a_bad_configuration_is_a_usage_error_that_names_the_file_and_the_key(
 
 
 def test_every_file_that_is_asked_for_is_written_and_agrees(cli: Call) -> None:
-    kinds = ("session_outcomes_histogram", "bankroll_trajectory", "hand_frequency")
+    kinds = tuple(charts.TITLES)
     write(
         "game.yaml",
         metadata={"name": "all files"},
@@ -113,7 +113,7 @@ def test_every_file_that_is_asked_for_is_written_and_agrees(cli: Call) -> None:
     assert said.code == 0, said.err
     assert said.last["batch"].startswith("all-files-")
     files = {path.name: path for path in Path("out").iterdir()}
-    assert len(files) == 9
+    assert len(files) == 6 + len(kinds)
     assert {str(path) for path in files.values()} == set(said.last["files"])
     sessions = list(csv.DictReader(files["x_sessions.csv"].read_text().splitlines()))
     hands = list(csv.DictReader(files["x_hands.csv"].read_text().splitlines()))
@@ -165,6 +165,18 @@ def test_png_is_as_large_as_its_dots_per_inch_say(cli: Call) -> None:
         assert picture.startswith(b"\x89PNG")
         sizes.append(struct.unpack(">II", picture[16:24]))
     assert sizes == [(charts.WIDTH, charts.HEIGHT), (2 * charts.WIDTH, 2 * charts.HEIGHT)]
+
+
+def test_png_without_a_font_is_refused_before_anything_is_played(
+    cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "FONTS", "No Such Font")
+    shown = {"format": "png", "charts": [{"type": "hand_frequency"}]}
+    write("game.yaml", output={"visualizations": shown})
+    said = cli("run", "game.yaml", *SMALL)
+    assert said.code == 2
+    assert "no font" in said.err
+    assert not Path(".runyard").exists()
 
 
 def test_png_without_its_maker_is_refused_before_anything_is_played(

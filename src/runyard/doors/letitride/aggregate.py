@@ -46,6 +46,8 @@ class Aggregate:
         self.stops = np.zeros(len(STOP_REASONS), np.int64)
         self.ratios = {name: Ratio() for name in RATIOS}
         self.profit, self.drawdown = Summary(), Summary()
+        self.main_profit, self.bonus_profit = Summary(), Summary()
+        self.bonus_wagered = 0
         self.hand_counts = np.zeros(CATEGORIES, np.int64)
         self.first_seat_counts = np.zeros(CATEGORIES, np.int64)
         self._wins, self._ruins = Ratio(), Ratio()
@@ -67,7 +69,10 @@ class Aggregate:
         wagered, on_bonus = columns["total_wagered"], columns["total_bonus_wagered"]
         self.ratios["element_of_risk"].add_array(-per_table(main), per_table(wagered))
         self.ratios["bonus_edge"].add_array(-per_table(bonus), per_table(on_bonus))
+        self.bonus_wagered += int(on_bonus.sum())
         self.profit.add_array(profit / CENT)
+        self.main_profit.add_array(main / CENT)
+        self.bonus_profit.add_array(bonus / CENT)
         self.drawdown.add_array(columns["max_drawdown"] / CENT)
         counts = columns[of.COUNTS]
         self.hand_counts += counts.sum(axis=0)

@@ -5,21 +5,27 @@ A chart is a few shapes over two axes; nothing is loaded, and it looks the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from runyard.doors.letitride.aggregate import Aggregate
+from runyard.doors.letitride.answers import exact_answer
+from runyard.doors.letitride.config import StrategyConfig, StrategyName
 from runyard.doors.letitride.config_output import ChartConfig
+from runyard.doors.letitride.strategies import strategy_of
 from runyard.doors.letitride.words import hand_rows, profit_bins
 from runyard.errors import UsageError
-from runyard.reports.html.blocks import Html, element, join, number
+from runyard.reports.html.blocks import Html, cut, element, join, number
 from runyard.reports.html.charts import Scale
 
 WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 130, 24, 48, 48
+LEFT, RIGHT, TOP, BOTTOM = 150, 40, 48, 48
+FONTS = "Arial, Helvetica, Liberation Sans, DejaVu Sans, Noto Sans, Verdana, sans-serif"
 SVG_DPI = 96
+LONGEST_TITLE = 60
 SAMPLE = 20
 """Sessions whose bankroll is drawn, unless a chart says otherwise."""
 
@@ -27,6 +33,8 @@ TITLES = {
     "session_outcomes_histogram": "Session profit",
     "bankroll_trajectory": "Bankroll, hand by hand",
     "hand_frequency": "How often each hand came, and exactly (line)",
+    "bonus_impact": "What the main game and the bonus bring to a session",
+    "strategy_comparison": "Strategies under this paytable, exactly",
 }
 Paths = Sequence[Sequence[float]]
 _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
@@ -55,6 +63,10 @@ def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], Paths]) 
         return profits(title, found)
     if config.type == "hand_frequency":
         return hands(title, found)
+    if config.type == "bonus_impact":
+        return bonus_impact(title, found)
+    if config.type == "strategy_comparison":
+        return strategies(title, found)
     return trajectories(title, paths(config.sample_sessions or SAMPLE))
 
 
@@ -62,7 +74,7 @@ def profits(title: str, found: Aggregate) -> Html:
     """How session profits spread."""
     edges, counts = profit_bins(found, 40)
     shares = [count / found.rows for count in counts]
-    frame = Frame(Scale.over(edges, margin=0.0), Scale.over(shares, zero=True))
+    frame = Frame(_across(edges, margin=0.0), _upright(shares))
     base = frame.y(0.0)
     bars = [
         _box(frame.x(low) + 0.5, frame.y(share), max(frame.x(high) - frame.x(low) - 1, 0.5),
@@ -77,8 +89,8 @@ def trajectories(title: str, paths: Paths) -> Html:
     """Bankrolls of some sessions, hand by hand."""
     longest = max(len(path) for path in paths)
     frame = Frame(
-        Scale.over((0, max(1, longest - 1)), margin=0.0),
-        Scale.over((value for path in paths for value in path), zero=True),
+        _across((0, max(1, longest - 1)), margin=0.0),
+        _upright(value for path in paths for value in path),
     )
     lines = [
         element("polyline",
@@ -98,7 +110,7 @@ def hands(title: str, found: Aggregate) -> Html:
     parts: list[object] = []
     for tick, label in zip(scale.ticks, scale.labels, strict=True):
         x = LEFT + scale.share(tick) * (WIDTH - LEFT - RIGHT)
-        parts += [_line(x, TOP, x, HEIGHT - BOTTOM, _GRID), _text(x, HEIGHT - 30, label, "middle")]
+        parts += [_line(x, TOP, x, HEIGHT - BOTTOM, _GRID), _text(x, HEIGHT - 28, label, "middle")]
     for at, (name, count, share, exact) in enumerate(rows):
         y = TOP + at * height
         parts.append(_text(LEFT - 8, y + height * 0.7, name, "end"))
@@ -108,6 +120,43 @@ def hands(title: str, found: Aggregate) -> Html:
         x = LEFT + scale.share(exact) * (WIDTH - LEFT - RIGHT)
         parts.append(_line(x, y + 2, x, y + height - 2, _MARK, 2))
     return _drawn(title, parts, "share of hands")
+
+
+def bonus_impact(title: str, found: Aggregate) -> Html:
+    """Session profits of the main game, the bonus and both: from 5 % to 95 %, and the mean."""
+    parts = {"main game": found.main_profit, "bonus": found.bonus_profit, "both": found.profit}
+    bars = []
+    for name, profit in parts.items():
+        low, high = profit.quantiles.quantiles([0.05, 0.95])
+        none = name == "bonus" and not found.bonus_wagered
+        note = (
+            "none was bet"
+            if none
+            else f"mean {number(profit.mean, 2 if abs(profit.mean) < 1e6 else 0)}"
+        )
+        bars.append(Bar(name, note, low, high, profit.mean))
+    return _bars(
+        title, bars, "profit of a session, $: from 5 % to 95 % of them, and the mean (line)"
+    )
+
+
+def strategies(title: str, found: Aggregate) -> Html:
+    """What each strategy brings a hand under the paytable of the game, from every hand there is."""
+    table = found.config.paytables.main_table
+    wanted = {name: StrategyConfig(type=name) for name in get_args(StrategyName)}
+    played = found.config.strategy
+    if not found.own_players and played not in wanted.values():
+        wanted["as played"] = played
+    bars = []
+    for name, config in wanted.items():
+        ev = float(exact_answer(table, strategy_of(config, table))["ev"]["value"])
+        bars.append(Bar(name, number(ev, 5), min(ev, 0.0), max(ev, 0.0)))
+    if found.own_players:
+        ev, interval = (ratio := found.ratios["main_ev_per_hand"]).value, ratio.interval()
+        bars.append(
+            Bar("as played", f"{number(ev, 5)}, simulated", interval.low, interval.high, ev)
+        )
+    return _bars(title, bars, "EV of the main game a hand, in base bets")
 
 
 def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
@@ -125,7 +174,7 @@ def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
 
 
 def png_maker() -> Any:
-    """What makes PNG of SVG."""
+    """What makes PNG of SVG; an error where it would leave the text out."""
     try:
         import resvg_py
     except ImportError as error:
@@ -133,7 +182,56 @@ def png_maker() -> Any:
             "output.visualizations.format is png, and what makes PNG of SVG is not installed",
             hint="pip install 'runyard[letitride]', or write format: svg",
         ) from error
+    plain, told = (
+        resvg_py.svg_to_bytes(svg_string=str(_drawn(title, [], ""))) for title in ("", "Title")
+    )
+    if bytes(plain) == bytes(told):
+        raise UsageError(
+            "output.visualizations.format is png, and there is no font to write its text with",
+            hint=f"install one of {FONTS.removesuffix(', sans-serif')}, or write format: svg",
+        )
     return resvg_py
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar from one value to another, with a figure below its label and a mark."""
+
+    label: str
+    note: str
+    low: float
+    high: float
+    mark: float | None = None
+
+
+def _bars(title: str, bars: Sequence[Bar], axis: str) -> Html:
+    """Bars one below the other, over one scale that shows zero."""
+    values = [v for bar in bars for v in (bar.low, bar.high, bar.mark) if v is not None]
+    frame = Frame(_across(values, zero=True), _upright((0.0,)))
+    parts: list[object] = []
+    for tick, label in zip(frame.across.ticks, frame.across.labels, strict=True):
+        x, anchor = frame.x(tick), frame.across.anchor(tick, label)
+        parts += [_line(x, TOP, x, HEIGHT - BOTTOM, _GRID), _text(x, HEIGHT - 28, label, anchor)]
+    height = (HEIGHT - TOP - BOTTOM) / len(bars)
+    for at, bar in enumerate(bars):
+        middle = TOP + (at + 0.5) * height
+        parts += [_text(LEFT - 8, middle - 3, bar.label, "end"),
+                  _text(LEFT - 8, middle + 12, bar.note, "end")]  # fmt: skip
+        left, right = frame.x(bar.low), frame.x(bar.high)
+        parts.append(_box(left, middle - height * 0.3, max(right - left, 1), height * 0.6))
+        if bar.mark is not None:
+            x = frame.x(bar.mark)
+            parts.append(_line(x, middle - height * 0.4, x, middle + height * 0.4, _MARK, 2))
+    return _drawn(title, [*parts, _line(frame.x(0), TOP, frame.x(0), HEIGHT - BOTTOM, _INK)], axis)
+
+
+def _across(values: Iterable[float], *, zero: bool = False, margin: float = 0.02) -> Scale:
+    return Scale.over(values, zero=zero, margin=margin, width=WIDTH - LEFT - RIGHT)
+
+
+def _upright(values: Iterable[float]) -> Scale:
+    """Labels above each other have room, however long they are."""
+    return Scale.over(values, zero=True, width=sys.maxsize)
 
 
 def _powers(shares: Sequence[float]) -> Scale:
@@ -152,9 +250,9 @@ def _grid(frame: Frame, *, percent: bool = False) -> list[Html]:
         y = frame.y(tick)
         shown = f"{100 * tick:g}%" if percent else label
         found += [_line(LEFT, y, WIDTH - RIGHT, y, _GRID), _text(LEFT - 8, y + 4, shown, "end")]
-    for tick in frame.across.ticks:
-        x = frame.x(tick)
-        found.append(_text(x, HEIGHT - 30, number(tick), "middle"))
+    for tick, label in zip(frame.across.ticks, frame.across.labels, strict=True):
+        anchor = frame.across.anchor(tick, label)
+        found.append(_text(frame.x(tick), HEIGHT - 28, label, anchor))
     return found
 
 
@@ -163,11 +261,12 @@ def _drawn(title: str, parts: Sequence[object], axis: str) -> Html:
         "svg",
         element("title", title),
         element("rect", width=WIDTH, height=HEIGHT, fill="#ffffff"),
-        element("text", title, x=LEFT, y=26, font_size=16, font_weight=600, fill=_INK),
+        element("text", cut(title, LONGEST_TITLE), x=8, y=26, font_size=16, font_weight=600,
+                fill=_INK),
         join(parts),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, axis, "middle"),
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {HEIGHT}", width=WIDTH,
-        height=HEIGHT, font_family="sans-serif", role="img",
+        height=HEIGHT, font_family=FONTS, role="img",
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ Profit = Annotated[float, Meta(ge=-MOST_MONEY, le=MOST_MONEY)]
 Multiplier = Annotated[float, Meta(gt=1, le=1000)]
 Share = Annotated[float, Meta(gt=0, le=1)]
 Steps = Annotated[int, Meta(ge=1, le=100)]
+StrategyName = Literal["basic", "conservative", "aggressive", "always_ride", "always_pull"]
 Strength = Annotated[int, Meta(ge=1, le=10)]
 Count = Annotated[int, Meta(ge=1)]
 Pays = Annotated[float, Meta(ge=0, le=1_000_000)]
@@ -190,9 +191,7 @@ class CustomConfig(Part, frozen=True):
 class StrategyConfig(Part, frozen=True):
     """When bets ride."""
 
-    type: Literal[
-        "basic", "conservative", "aggressive", "always_ride", "always_pull", "custom"
-    ] = "basic"  # fmt: skip
+    type: StrategyName | Literal["custom"] = "basic"
     conservative: ConservativeConfig | None = None
     aggressive: AggressiveConfig | None = None
     custom: CustomConfig | None = None

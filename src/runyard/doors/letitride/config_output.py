@@ -49,7 +49,10 @@ class FormatsConfig(Part, frozen=True):
 class ChartConfig(Part, frozen=True):
     """One chart."""
 
-    type: Literal["session_outcomes_histogram", "bankroll_trajectory", "hand_frequency"]
+    type: Literal[
+        "session_outcomes_histogram", "bankroll_trajectory", "hand_frequency", "bonus_impact",
+        "strategy_comparison",
+    ]  # fmt: skip
     title: str | None = None
     sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
 

@@ -34,10 +34,15 @@ def simulation_section(results: SimulationResults) -> Section:
             charts.profits(charts.TITLES["session_outcomes_histogram"], found),
             charts.hands(charts.TITLES["hand_frequency"], found),
         ]
+        if found.bonus_wagered:
+            drawings.append(charts.bonus_impact(charts.TITLES["bonus_impact"], found))
         if not results.has_own_players:
             paths = trajectories(results, charts.SAMPLE)
             drawings.append(charts.trajectories(charts.TITLES["bankroll_trajectory"], paths))
-        parts += [element("figure", drawing) for drawing in drawings]
+        parts += [
+            element("figure", element("div", drawing, class_="scroll", tabindex=0))
+            for drawing in drawings
+        ]
     parts.append(_hands(found))
     return Section("Let It Ride", join(parts), order=5)
 

@@ -68,9 +68,11 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
     """How session profits spread, as bars of text; the few beyond 99 % are in the outer bars."""
     edges, counts = profit_bins(found)
     most = max(counts) or 1
+    names = [f"{edge:+,.0f}" for edge in edges[:-1]]
+    longest = max(9, *map(len, names))
     lines = [
-        f"  {edge:>+9,.0f}  {_bar(count / most, width)} {count / found.rows:.1%}"
-        for edge, count in zip(edges, counts, strict=False)
+        f"  {name:>{longest}}  {_bar(count / most, width)} {count / found.rows:.1%}"
+        for name, count in zip(names, counts, strict=True)
     ]
     return "\n".join(["session profit, from", *lines])
 

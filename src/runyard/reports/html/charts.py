@@ -12,11 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from runyard.reports.html.blocks import Html, count, duration, element, join, number, safe
 
 MOST_TICKS = 5
+NARROWEST = 260
+"""Pixels across the narrowest chart, on a phone."""
+
+_LETTER = 7.5  # pixels across a figure of a tick's label, in a wide font
+_APART = 8  # between two labels
+_BEYOND = 20  # how far a label may reach over an end of the scale
 _WIDE = 1000  # units across in which paths are drawn
 
 
@@ -29,9 +36,17 @@ class Scale:
     ticks: tuple[float, ...]
     labels: tuple[str, ...]
     log: bool = False
+    width: float = NARROWEST  # pixels that the labels have to fit into
 
     @classmethod
-    def over(cls, values: Iterable[float], *, zero: bool = False, margin: float = 0.02) -> Scale:
+    def over(
+        cls,
+        values: Iterable[float],
+        *,
+        zero: bool = False,
+        margin: float = 0.02,
+        width: float = NARROWEST,
+    ) -> Scale:
         """A linear scale that shows all of these, with round ticks."""
         finite = [v for v in values if math.isfinite(v)] + ([0.0] if zero else [])
         low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
@@ -42,10 +57,23 @@ class Scale:
         low -= 0.0 if zero and low == 0 else pad
         high += 0.0 if zero and high == 0 else pad
         step = round_step(high - low)
+        scale = cls._stepped(low, high, step, width)
+        while not scale.has_room():
+            step = round_step(1.01 * MOST_TICKS * step)  # the next one up
+            fewer = cls._stepped(low, high, step, width)
+            scale = fewer if fewer.ticks else scale._alone()
+        return scale
+
+    @classmethod
+    def _stepped(cls, low: float, high: float, step: float, width: float) -> Scale:
         first, last = math.ceil(low / step), math.floor(high / step)
         places = max(0, -math.floor(math.log10(step) + 1e-9) + (step_head(step) == 2.5))
         ticks = tuple(k * step for k in range(first, last + 1))
-        return cls(low, high, ticks, tuple(number(t, min(places, 9)) for t in ticks))
+        labels = tuple(number(t, min(places, 9)) for t in ticks)
+        return cls(low, high, ticks, labels, width=width)
+
+    def _alone(self) -> Scale:
+        return replace(self, ticks=self.ticks[:1], labels=self.labels[:1])
 
     @classmethod
     def of_seconds(cls, low: float, high: float) -> Scale:
@@ -53,10 +81,13 @@ class Scale:
         low = max(low, 1e-7)
         first = math.floor(math.log10(low))
         last = max(math.ceil(math.log10(max(high, low))), first + 1)
-        stride = math.ceil((last - first) / MOST_TICKS)
-        ticks = tuple(10.0**k for k in range(first, last + 1, stride))
-        labels = tuple(_short_duration(t) for t in ticks)
-        return cls(10.0**first, 10.0**last, ticks, labels, log=True)
+        for stride in range(math.ceil((last - first) / MOST_TICKS), last - first + 2):
+            ticks = tuple(10.0**k for k in range(first, last + 1, stride))
+            labels = tuple(_short_duration(t) for t in ticks)
+            scale = cls(10.0**first, 10.0**last, ticks, labels, log=True)
+            if scale.has_room():
+                break
+        return scale
 
     def share(self, value: float) -> float:
         """Where a value stands: 0 left, 1 right; outside it stops at the edge."""
@@ -65,6 +96,24 @@ class Scale:
         else:
             low, high = self.low, self.high
         return min(1.0, max(0.0, (value - low) / (high - low)))
+
+    def has_room(self) -> bool:
+        """Whether the labels stand apart from each other."""
+        ends = [self._ends(*pair) for pair in zip(self.ticks, self.labels, strict=True)]
+        return all(left[1] + _APART <= right[0] for left, right in pairwise(ends))
+
+    def anchor(self, tick: float, label: str) -> str:
+        """Which part of a label stands at its tick: the middle, unless it would reach too far."""
+        middle, half = self.width * self.share(tick), _LETTER * len(label) / 2
+        if middle - half < -_BEYOND:
+            return "start"
+        return "end" if middle + half > self.width + _BEYOND else "middle"
+
+    def _ends(self, tick: float, label: str) -> tuple[float, float]:
+        """From where to where a label reaches."""
+        place, width = self.width * self.share(tick), _LETTER * len(label)
+        left = place - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor(tick, label)]
+        return left, left + width
 
     def at(self, value: float) -> str:
         """The same for an attribute."""
@@ -137,7 +186,7 @@ def chart(
 
 def _ticks(scale: Scale, axis: str) -> Html:
     marks = [
-        element("text", label, x=scale.at(tick), y=13, text_anchor="middle")
+        element("text", label, x=scale.at(tick), y=13, text_anchor=scale.anchor(tick, label))
         for tick, label in zip(scale.ticks, scale.labels, strict=True)
     ]
     ends = element("div", element("svg", *marks, height=18, aria_hidden="true"), class_="ticks")
