@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ SMALL = ("--sessions", "50", "--hands", "20", "--seed", "7", "--workers", "1")
 def write(path: str, **sections: Any) -> str:
     Path(path).write_text(json.dumps(sections))  # JSON is YAML
     return path
+
+
+@pytest.mark.parametrize("name", ["game.txt", "game", "game.toml.bak"])
+def test_init_refuses_a_name_that_says_no_format(cli: Call, name: str) -> None:
+    said = cli("init", name)
+    assert said.code == 2
+    assert ".toml" in said.err
+    assert not Path(name).exists()
+
+
+def test_init_writes_toml_that_runs(cli: Call) -> None:
+    assert cli("init", "game.toml").code == 0
+    assert tomllib.loads(Path("game.toml").read_text())["simulation"]["num_sessions"] == 10_000
+    assert cli("validate", "game.toml").code == 0
+    assert cli("run", "game.toml", *SMALL).code == 0
 
 
 def test_init_validate_and_run_from_nothing(cli: Call) -> None:

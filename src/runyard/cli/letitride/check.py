@@ -27,20 +27,29 @@ def validate(session: Session, config: str) -> int:
     return 0
 
 
-@click.command(epilog=examples("runyard letitride init game.yaml", "runyard letitride init -"))
+@click.command(
+    epilog=examples(
+        "runyard letitride init game.yaml",
+        "runyard letitride init game.toml",
+        "runyard letitride init -",
+    )
+)
 @click.argument("path", metavar="[PATH]", default="letitride.yaml")
 @click.option("--force", is_flag=True, help="Write over what is there.")
 @shared
 def init(session: Session, path: str, force: bool) -> int:
-    """Write a configuration with every key, its default and what it does; `-` shows it."""
+    """Write a configuration with every key, its default and what it does; `-` shows it.
+
+    The name says what is written: TOML for .toml, YAML for .yaml and .yml.
+    """
     from runyard.doors.letitride.config_file import starting_text
 
-    text = starting_text()
     if path == "-":
+        text = starting_text()
         session.say(text, newline=False)
         session.document({"path": None, "text": text})
         return 0
-    place = Path(path)
+    place, text = Path(path), starting_text(path)
     if place.exists() and not force:
         raise UsageError(f"{path} is there already", hint="choose another name, or add --force")
     try:

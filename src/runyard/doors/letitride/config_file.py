@@ -15,11 +15,7 @@ from runyard.errors import NotFound, RunyardError, UsageError
 def read_file(path: str | Path) -> FullConfig:
     """The configuration in a file; errors begin with the file's name."""
     place = Path(path)
-    reader = _READERS.get(place.suffix.lower())
-    if reader is None:
-        raise UsageError(
-            f"{place}: a configuration ends in .yaml, .yml or .toml", hint="name it so"
-        )
+    reader = _READERS[_suffix(place)]
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -34,9 +30,21 @@ def read_file(path: str | Path) -> FullConfig:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from None
 
 
-def starting_text() -> str:
-    """A configuration with every key, its default and a comment; reads as `FullConfig()`."""
-    return files("runyard.doors.letitride").joinpath("init.yaml").read_text(encoding="utf-8")
+def starting_text(path: str | Path = "letitride.yaml") -> str:
+    """A configuration for such a file: every key, its default and a comment; all defaults."""
+    name = "init.toml" if _suffix(Path(path)) == ".toml" else "init.yaml"
+    return files("runyard.doors.letitride").joinpath(name).read_text(encoding="utf-8")
+
+
+def _suffix(path: Path) -> str:
+    """By which a file's format is known."""
+    suffix = path.suffix.lower()
+    if suffix not in _READERS:
+        raise UsageError(
+            f"{path}: a configuration is YAML or TOML, known by its name",
+            hint="use a name that ends in .yaml, .yml or .toml",
+        )
+    return suffix
 
 
 def _read_toml(text: str) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from letitride_configs import configurations
@@ -29,10 +32,38 @@ def refused(data: dict[str, Any]) -> UsageError:
     return caught.value
 
 
-def test_the_file_that_init_writes_reads_as_the_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "game.yaml"
-    path.write_text(starting_text())
+@pytest.mark.parametrize("name", ["game.yaml", "game.yml", "game.toml", "GAME.TOML"])
+def test_the_file_that_init_writes_reads_as_the_defaults(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(starting_text(path))
     assert read_file(path) == FullConfig() == FullConfig.from_data({})
+
+
+@pytest.mark.parametrize("name", ["game.yaml", "game.toml"])
+def test_the_file_that_init_writes_names_every_key(name: str) -> None:
+    words = set(re.findall(r"\w+", starting_text(name)))
+    unsaid = {"max_duration_minutes"} if name == "game.toml" else set()  # null alone is allowed
+    assert keys_of(FullConfig) - words == unsaid
+
+
+def test_what_init_leaves_out_of_toml_can_be_put_in() -> None:
+    blocks = re.split(r"\n(?=\n\[)", starting_text("game.toml"))
+    block = next(each for each in blocks if each.startswith("\n[strategy]"))
+    given = re.sub(r"^# (?=\[|\w+ = |  \{|\])", "", block, flags=re.MULTILINE)
+    found = tomllib.loads(given)["strategy"]
+    assert found.keys() == {"type", "conservative", "aggressive", "custom"}
+    for kind in ("conservative", "aggressive", "custom"):
+        FullConfig.from_data({"strategy": {"type": kind, kind: found[kind]}})
+
+
+def keys_of(part: type) -> set[str]:
+    """Every key of a part and the parts in it."""
+    found: set[str] = set()
+    for name, kind in get_type_hints(part).items():
+        inner = [k for k in (kind, *get_args(kind)) if isinstance(k, type)]
+        parts = [k for k in inner if issubclass(k, msgspec.Struct)]
+        found |= {name}.union(*map(keys_of, parts))
+    return found
 
 
 @given(configurations())
