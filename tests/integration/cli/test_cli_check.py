@@ -199,10 +199,3 @@ def test_stop_where_nothing_runs_is_5(project: Project) -> None:
     assert project("stop").code == 5
     assert project("stop", "s").code == 5
     assert project("stop", "nope").code == 5
-
-
-def test_a_batch_that_grew_until_a_rule_held_is_verified(project: Project) -> None:
-    rule = ("--until", "ci95(mean(heads)) < 1", "--budget", "minutes=5", "--metric", "heads")
-    assert project("run", "jobs:toss", "--set", "coins=10", "--name", "t", *rule).code == 0
-    answer = project("verify", "t", "--sample", "20%", "--json")
-    assert answer.code == 0, answer.err
