@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import runyard
+from command_server import PATIENCE, CommandServer
 
-PATIENCE = 60.0
+import runyard
 
 FUNCTIONS = '''
 """Functions that the tests run."""
@@ -120,22 +120,18 @@ class Answer(NamedTuple):
 class Project:
     """A folder in which `runyard` is called."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: CommandServer) -> None:
         self.folder = folder
         (folder / "jobs.py").write_text(FUNCTIONS)
-        source = str(Path(runyard.__file__).parents[1])
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("RUNYARD")}
-        path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-        self.env = kept | {"PYTHONPATH": path, "PYTHONWARNINGS": "error", "COLUMNS": "100"}
+        self.env = project_env()
+        self._server = server
         self._started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *words: str, stdin: str | None = None, **env: str) -> Answer:
         """Run a command to its end."""
-        done = subprocess.run(
-            self.command(*words), cwd=self.folder, env=self.env | env, text=True,
-            capture_output=True, timeout=PATIENCE, check=False, input=stdin or "",
-        )  # fmt: skip
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return Answer(
+            *self._server.run(words, folder=self.folder, env=self.env | env, stdin=stdin or "")
+        )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Run a command on the side, its stderr in a file of its own."""
@@ -175,6 +171,14 @@ class Project:
             if process.poll() is None:
                 process.kill()
             process.communicate(timeout=PATIENCE)
+
+
+def project_env() -> dict[str, str]:
+    """The environment of a project's commands."""
+    source = str(Path(runyard.__file__).parents[1])
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RUNYARD")}
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    return kept | {"PYTHONPATH": path, "PYTHONWARNINGS": "error", "COLUMNS": "100"}
 
 
 def until(condition: Callable[[], Any]) -> None:
