@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runyard.attempt.context import Context, context
     from runyard.dropins.executor import Executor
     from runyard.dropins.hook import register_joblib
-    from runyard.errors import RunyardError, TasksFailed
+    from runyard.errors import CodeChangedWarning, RunyardError, TasksFailed
     from runyard.events import Event, EventBus
     from runyard.reports.result import Outcome, Result
     from runyard.shortcuts import map, run  # noqa: A004
@@ -38,7 +38,7 @@ __all__ = [  # noqa: RUF022  grouped: what to run, running it, inside a task, wh
     "Context", "context",
     "Result", "Outcome", "Status", "Record",
     "Event", "EventBus",
-    "RunyardError", "TasksFailed",
+    "RunyardError", "TasksFailed", "CodeChangedWarning",
 ]  # fmt: skip
 
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "runyard.attempt.context": ("Context", "context"),
     "runyard.reports.result": ("Result", "Outcome"),
     "runyard.events": ("Event", "EventBus"),
-    "runyard.errors": ("RunyardError", "TasksFailed"),
+    "runyard.errors": ("RunyardError", "TasksFailed", "CodeChangedWarning"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

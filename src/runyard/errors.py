@@ -61,6 +61,14 @@ class SpecChanged(UsageError):
     """Another batch is recorded under this name; shows the difference."""
 
 
+class CodeHasChanged(UsageError):
+    """Recorded outcomes were made by other code, and the run was told to refuse that."""
+
+
+class CodeChangedWarning(UserWarning):
+    """Recorded outcomes were made by code that has changed since, and are kept."""
+
+
 class MetricMissing(UsageError):
     """Tasks don't return the metric that a budget or the progress view was given."""
 

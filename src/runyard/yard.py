@@ -9,12 +9,11 @@ import signal
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from runyard import clock
-from runyard.attempt.load import load
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
 from runyard.backends.base import Backend
@@ -23,8 +22,9 @@ from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule import control
+from runyard.schedule.changed import Settled, present_code, settle_changes, warn
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import add_replicates, as_grown, changed_code, enroll
+from runyard.schedule.enroll import Enrolled, add_replicates, as_grown, enroll
 from runyard.schedule.loop import End
 from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
@@ -33,7 +33,7 @@ from runyard.spec.batch import Batch
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import defaults_of
+from runyard.spec.task import Changed, defaults_of
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded, encode_options
@@ -41,6 +41,14 @@ from runyard.store.rows import BatchRow
 
 DEFAULT = ".runyard"
 OnEvent = Callable[[Event], None]
+
+
+class Start(NamedTuple):
+    """What a run begins with."""
+
+    recorded: Recorded
+    code: dict[str, str]  # fingerprints of the functions, as they are in this process
+    events: list[Event]  # what there is to tell
 
 
 class Yard:
@@ -75,8 +83,10 @@ class Yard:
 
     def submit(self, batch: Batch, *, fresh: bool = False) -> str:
         """Put a batch on record without running it; its name."""
-        recorded, _ = self._enroll(batch, fresh)
-        return recorded.name
+        start = self._enroll(batch, fresh)
+        for event in start.events:
+            self.bus.publish(event)
+        return start.recorded.name
 
     def run(
         self,
@@ -100,13 +110,11 @@ class Yard:
         batch = batch.with_options(**options)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         try:
-            recorded, notices = self._enroll(batch, fresh)
+            start = self._enroll(batch, fresh)
         except BaseException:
             place.close()
             raise
-        for text in notices:
-            self.bus.publish(Notice(batch=recorded.name, text=text))
-        return self._run(recorded, place, batch.functions, batch.codec, progress, on_event, notices)
+        return self._run(start, place, batch.functions, batch.codec, progress, on_event)
 
     def resume(
         self,
@@ -136,9 +144,11 @@ class Yard:
             changes = {"options": encode_options(settled), "priority": settled.priority}
             with self.store.transaction() as tx:
                 recorded = Recorded(tx.update_batch(recorded.id, **changes))
-        notices = self._code_notices(recorded)
+        with self.store.snapshot() as view:
+            code = present_code(view, recorded)
+        start = self._start(recorded, code, settled.changed)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
-        return self._run(recorded, place, {}, codec, progress, on_event, notices)
+        return self._run(start, place, {}, codec, progress, on_event)
 
     def take_part(
         self,
@@ -153,20 +163,22 @@ class Yard:
         on_event: OnEvent | None = None,
     ) -> Result:
         """Go on with a batch beside others, until nothing is left to take or it is outranked."""
-        recorded = self.recorded(name)
+        with self.store.snapshot() as view:
+            recorded = Recorded(self._row(view.batch(name), name))
+            code = {} if recorded.listed else present_code(view, recorded)
+        # Others may be at work: what is recorded is not for one of them to take back.
+        refuses = recorded.options.changed == "refuse"
+        start = self._start(recorded, code, "refuse" if refuses else "keep")
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
-        notices = self._code_notices(recorded)
-        return self._run(recorded, place, {}, "msgpack", progress, on_event, notices, outranked)
+        return self._run(start, place, {}, "msgpack", progress, on_event, outranked)
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let the failed tasks run again at the next `resume`; how many there are."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
             control.refuse_running(tx, self.store, recorded)
-            tasks = control.requeue(tx, recorded, Status(status))
-        remove_tree(self.batch_folder(name) / "columns")  # made of what is forgotten now
-        for task in tasks:  # what they printed the last time is not what they will print
-            remove_tree(self.batch_folder(name) / "tasks" / str(task))
+            tasks = control.requeue_status(tx, recorded, Status(status))
+        self._remove_files(name, tasks)
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
@@ -249,44 +261,48 @@ class Yard:
 
     def _run(
         self,
-        recorded: Recorded,
+        start: Start,
         backend: Backend,
         functions: dict[str, Callable[..., Any]],
         codec: str,
         progress: Progress,
         on_event: OnEvent | None,
-        notices: list[str],
         outranked: Callable[[Transaction], bool] | None = None,
     ) -> Result:
+        recorded = start.recorded
         with contextlib.ExitStack() as stack:
             stack.callback(backend.close)
             if on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, on_event))
-            stack.enter_context(show(self.bus, progress, recorded.name, notices))
+            stack.enter_context(show(self.bus, progress))
             end = End.FINISHED
             begin = clock.monotonic()
             more: Recorded | None = recorded
             while more is not None:
                 recorded = more
                 if recorded.row.pending:
+                    start = start._replace(recorded=recorded)
                     spent = clock.monotonic() - begin
-                    end = self._run_once(recorded, backend, functions, spent, outranked)
+                    end = self._run_once(start, backend, functions, spent, outranked)
+                    start = start._replace(events=[])
                 more = self._grown(recorded, end, codec, functions)
                 backend = backend if more is None else backend.again()
+            for event in start.events:  # no engine ran that would have told them
+                self.bus.publish(event)
             self.bus.flush()
         return self._result(recorded.name, codec, end)
 
     def _run_once(
         self,
-        recorded: Recorded,
+        start: Start,
         backend: Backend,
         functions: dict[str, Callable[..., Any]],
         spent: float,
         outranked: Callable[[Transaction], bool] | None,
     ) -> End:
         engine = Engine(
-            self.store, recorded, backend, self.folder, self.bus.publish, functions, spent=spent,
-            outranked=outranked,
+            self.store, start.recorded, backend, self.folder, self.bus.publish, functions,
+            spent=spent, outranked=outranked, code=start.code, opening=start.events,
         )  # fmt: skip
         try:
             end = engine.run()
@@ -331,7 +347,7 @@ class Yard:
         reason = end.value if end is not None else ""
         return Result(self.store, name, codec=codec, end=reason, folder=self.batch_folder(name))
 
-    def _enroll(self, batch: Batch, fresh: bool) -> tuple[Recorded, list[str]]:
+    def _enroll(self, batch: Batch, fresh: bool) -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
         batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
@@ -341,24 +357,45 @@ class Yard:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
 
-        def record(tx: Transaction) -> tuple[Recorded, list[str]]:
+        def record(tx: Transaction) -> tuple[Enrolled, Settled]:
             grown = batch
             if batch.options.until is not None:
                 grown = as_grown(batch, tx.batch(batch.record_name))
-            row, _, notices = enroll(tx, grown, root=root, code=code)
-            return Recorded(row), notices
+            enrolled = enroll(tx, grown, root=root, code=code)
+            recorded = Recorded(enrolled.row)
+            return enrolled, settle_changes(tx, self.store, recorded, code, batch.options.changed)
 
-        return self.store.write(record)
+        enrolled, settled = self.store.write(record)
+        notices = [Notice(batch=enrolled.row.name, text=text) for text in enrolled.notices]
+        return self._started(Recorded(enrolled.row), code, settled, notices)
 
-    @staticmethod
-    def _code_notices(recorded: Recorded) -> list[str]:
-        """A word about code that has changed since the batch was recorded."""
-        target = recorded.target
-        if target is None or target.kind not in ("import", "file") or not recorded.row.pending:
-            return []
-        code = {target.ref: fingerprint(load(target, recorded.row.root))}
-        same = code[target.ref] == recorded.code.get(target.ref)
-        return [] if same else [changed_code(recorded.name, recorded.code, code)]
+    def _start(self, recorded: Recorded, code: dict[str, str], changed: Changed) -> Start:
+        """Go on with a batch on record, in which code may have changed."""
+        settled = self.store.write(
+            lambda tx: settle_changes(tx, self.store, recorded, code, changed)
+        )
+        return self._started(recorded, code, settled)
+
+    def _started(
+        self,
+        recorded: Recorded,
+        code: dict[str, str],
+        settled: Settled,
+        notices: Sequence[Event] = (),
+    ) -> Start:
+        if settled.again:
+            self._remove_files(recorded.name, settled.again)
+            recorded = self.recorded(recorded.name)
+        for event in settled.events:
+            if event.action == "keep":
+                warn(event.text)
+        return Start(recorded, code, [*notices, *settled.events])
+
+    def _remove_files(self, name: str, tasks: list[int]) -> None:
+        """Remove what was made of outcomes that are forgotten now."""
+        remove_tree(self.batch_folder(name) / "columns")
+        for task in tasks:  # what they printed the last time is not what they will print
+            remove_tree(self.batch_folder(name) / "tasks" / str(task))
 
     @staticmethod
     def _row(row: BatchRow | None, name: str) -> BatchRow:

@@ -47,11 +47,17 @@ def task(
 
 
 def outcome(
-    batch: int, number: int, status: int = COMPLETED, *, started: float = 5.0, seconds: float = 0.5
+    batch: int,
+    number: int,
+    status: int = COMPLETED,
+    *,
+    started: float = 5.0,
+    seconds: float = 0.5,
+    worker: int = 1,
 ) -> OutcomeRow:
     value = f"value {number}".encode() if status == COMPLETED else None
     error = None if status == COMPLETED else ErrorInfo("E", f"m{number}", "", "").encode()
-    return OutcomeRow.sealed(batch, number, status, 0, value, error, started, seconds, 1)
+    return OutcomeRow.sealed(batch, number, status, 0, value, error, started, seconds, worker)
 
 
 def outcomes(batch: int, numbers: Sequence[int], status: int = COMPLETED) -> list[OutcomeRow]:

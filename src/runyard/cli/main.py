@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ import click
 from runyard import __version__
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
-from runyard.errors import RunyardError
+from runyard.errors import CodeChangedWarning, RunyardError
 
 SECTIONS = {
     "Run": {
@@ -95,7 +96,10 @@ def main(args: list[str] | None = None) -> int:
 def _call(session: Session, words: list[str]) -> int:
     # Not click's own `main`, which has an end of its own for some errors.
     try:
-        with cli.make_context("runyard", list(words), obj=session) as context:
+        with (
+            warnings.catch_warnings(action="ignore", category=CodeChangedWarning),
+            cli.make_context("runyard", list(words), obj=session) as context,
+        ):  # which a notice tells here
             code = cli.invoke(context)
         session.flush()
         return code if isinstance(code, int) else 0

@@ -76,8 +76,12 @@ def results(
             f"{status} tasks have no metrics, so --status {status} leaves nothing to summarise",
             hint="drop --status, or list the outcomes without --metric and --by",
         )
+    from runyard.reports.versions import mixed_lines
+
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
+        for line in mixed_lines(result.mixed_code):
+            session.note(style(line, fg="yellow"))
         if by is not None or metric:
             show_summaries(session, result, metric, by)
         elif failures:

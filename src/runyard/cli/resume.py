@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.results import codec_option
-from runyard.cli.running import EXIT_USAGE, carry_out, limit_options, place_options, show_notices
+from runyard.cli.running import (
+    EXIT_USAGE,
+    carry_out,
+    changed_option,
+    limit_options,
+    place_options,
+    show_notices,
+)
 from runyard.cli.session import Session, examples, shared
 from runyard.doors import module_of
 from runyard.errors import BadTarget, NotFound
@@ -28,6 +35,7 @@ SIGNALLED = 128
     )
 )
 @click.argument("batch", required=False)
+@changed_option
 @limit_options
 @codec_option
 @place_options

@@ -12,6 +12,7 @@ import click
 from runyard.cli.described import Words, batch_of
 from runyard.cli.running import (
     carry_out,
+    changed_option,
     limit_options,
     need_options,
     place_options,
@@ -83,6 +84,7 @@ LOG = "run.log"
     "--chdir", "--in-workspace", "chdir", is_flag=True, default=None,
     help="Run each task inside its own workspace.",
 )  # fmt: skip
+@changed_option
 @click.option("--dry-run", is_flag=True, help="Try a few tasks; say what all would take.")
 @click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
 @need_options
@@ -106,9 +108,9 @@ def run(session: Session, **given: Any) -> int:
         left = batch.total if fresh else left_to_run(session, batch)
         return estimate(session, batch, left, **place)
     with session.yard(create=True) as yard:
+        show_notices(session, yard, progress=progress and not detach)
         if detach:
             return _detach(session, yard, batch, fresh=fresh, **place)
-        show_notices(session, yard, progress=progress)
         return carry_out(
             session,
             yard,

@@ -143,6 +143,14 @@ def limit_options(function: Function) -> Function:
     return function
 
 
+changed_option = click.option(
+    "--changed",
+    type=click.Choice(["keep", "rerun", "refuse"]),
+    help="What to do with outcomes made by code that has changed since: keep them, run their "
+    "tasks again, or refuse to run.  [default: keep]",
+)
+
+
 def code_of(end: KeyboardInterrupt | SystemExit) -> int:
     """The exit code of a run that a signal ended."""
     return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
@@ -212,7 +220,10 @@ def final_document(result: Result) -> dict[str, Any]:
 
 def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
     """The batch in a few lines, and what to type next."""
+    from runyard.reports.versions import mixed_lines
+
     lines = [result.headline()]
+    lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
     lines += ["  " + style(group.line(), fg="red") for group in groups[:GROUPS_SHOWN]]
     if len(groups) > GROUPS_SHOWN:
         lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,6 +21,7 @@ from runyard.errors import NotFound, UsageError
 if TYPE_CHECKING:
     from runyard.events import Event
     from runyard.reports.result import Result
+    from runyard.reports.versions import MixedCode
     from runyard.spec.outcome import OutcomeRow
     from runyard.store.base import Snapshot, Transaction
     from runyard.store.recorded import Recorded
@@ -34,7 +35,7 @@ DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
 
 NO_LIMITS: dict[str, Any] = {
     "until": None, "budget": {}, "deadline": None, "fail_fast": False, "metric": None,
-    "audit_tasks": False,
+    "audit_tasks": False, "changed": "keep",
 }  # fmt: skip
 """Options that make a batch longer or shorter, or that only its own record needs."""
 
@@ -90,10 +91,11 @@ def verify(
             with yard.store.snapshot() as view, elsewhere.store.transaction() as tx:
                 chosen = _choose(view, recorded, share, backend)
                 copy_sample(tx, view, recorded, sorted(chosen))
-            with show(elsewhere.bus, progress, batch, [], _of_sample(recorded, chosen)):
+            with show(elsewhere.bus, progress, _of_sample(recorded, chosen)):
                 result = elsewhere.resume(batch, backend=backend, workers=workers, progress=False)
             again = _again(elsewhere, result, chosen)
-    return _tell(session, recorded, backend, codec, chosen, again)
+        code = _code(yard, recorded, chosen)
+    return _tell(session, recorded, backend, codec, chosen, again, code)
 
 
 def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: list[int]) -> None:
@@ -193,6 +195,24 @@ def _again(elsewhere: Yard, result: Result, chosen: dict[int, OutcomeRow]) -> di
     return found
 
 
+class Code(NamedTuple):
+    """Whether the sample was recorded with the code that has run it again."""
+
+    outdated: int  # outcomes of the sample that other code made
+    mixed: MixedCode
+
+
+def _code(yard: Yard, recorded: Recorded, chosen: Collection[int]) -> Code:
+    from runyard.reports.versions import mixed_code
+    from runyard.schedule.changed import present_code
+    from runyard.store.versions import outdated
+
+    with yard.store.snapshot() as view:
+        others = outdated(view, recorded, present_code(view, recorded))
+        tasks = set().union(*others.values())
+        return Code(len(tasks.intersection(chosen)), mixed_code(view, recorded))
+
+
 def _tell(
     session: Session,
     recorded: Recorded,
@@ -200,7 +220,9 @@ def _tell(
     codec: str,
     chosen: dict[int, OutcomeRow],
     again: dict[int, OutcomeRow],
+    code: Code,
 ) -> int:
+    from runyard.reports.versions import mixed_lines
     from runyard.spec.outcome import digest_content
 
     name = recorded.name
@@ -215,8 +237,19 @@ def _tell(
         "sampled": len(chosen),
         "same": len(again) - len(different),
         "different": len(different),
+        "other_code": code.outdated,
+        "mixed_code": {
+            name: [version._asdict() for version in made] for name, made in code.mixed.items()
+        },
         "first": None,
     }
+    for line in mixed_lines(code.mixed):
+        session.note(style(line, fg="yellow"))
+    if code.outdated:
+        session.note(
+            f"{code.outdated:,} of {len(chosen):,} sampled outcomes were made by code that has "
+            "changed since: a difference may come from that"
+        )
     if different:
         task = different[0]
         before = seen(chosen[task], recorded.codec, codec)

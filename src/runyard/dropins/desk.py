@@ -155,7 +155,7 @@ class Desk:
                 row = enroll(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
                 return Recorded(row)
             recorded = Recorded(found)
-            if OWNER not in recorded.code:
+            if OWNER not in recorded.versions:
                 raise SpecChanged(
                     f"another batch is recorded as {name!r}, which is no executor's",
                     hint="choose another name",

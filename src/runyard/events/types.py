@@ -5,7 +5,7 @@ Success is a row in the store and no event, so that a million no-ops drown nobod
     Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
            ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
            ├─ WorkerLost, ResultsRefused
-           ├─ Notice
+           ├─ Notice ───── CodeChanged
            └─ Progress    (live only)
 """
 
@@ -135,6 +135,15 @@ class Notice(Event):
 
     text: str
     level: Literal["info", "warning"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeChanged(Notice):
+    """Outcomes on record were made by code that has changed since."""
+
+    functions: list[str]
+    outcomes: int
+    action: Literal["keep", "rerun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,6 @@ class View(Protocol):
 def show(
     bus: EventBus,
     progress: Progress,
-    name: str,
-    notices: list[str],
     seen_as: Callable[[Event], Event] = lambda event: event,
 ) -> Iterator[None]:
     """Show a run's progress while this lasts; `seen_as` may change what is shown of an event."""
@@ -69,8 +67,6 @@ def show(
     if view is None:
         yield
         return
-    for text in notices:
-        view.handle(Notice(batch=name, text=text))
     subscription = bus.subscribe(Event, lambda event: view.handle(seen_as(event)))
     try:
         yield

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runyard.reports.columns import Columns
     from runyard.reports.coordinates import Coordinate
     from runyard.reports.metrics import Group
+    from runyard.reports.versions import MixedCode
     from runyard.store.rows import EngineRow
 
 By = Sequence[str] | str | None
@@ -183,6 +184,14 @@ class Result:
         self._refuse_pickle(codec)
         return codec
 
+    @property
+    def mixed_code(self) -> MixedCode:
+        """The functions of which several versions made outcomes, with how many each made."""
+        from runyard.reports.versions import mixed_code
+
+        with self._store.snapshot() as view:
+            return mixed_code(view, self._recorded(view))
+
     @cached_property
     def columns(self) -> Columns:
         """The outcomes as arrays, as of the first time this is asked for."""
@@ -249,8 +258,9 @@ class Result:
         `by` names what to tell apart; without it, whatever gives a table that fits a screen.
         """
         from runyard.reports.text import aligned, summary_rows
+        from runyard.reports.versions import mixed_lines
 
-        lines = [self.headline()]
+        lines = [self.headline(), *(f"  {line}" for line in mixed_lines(self.mixed_code))]
         lines += [f"  {group.line()}" for group in self.failures()[:5]]
         groups = self._shown_groups(metrics, by)
         if groups and groups[0].summaries:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runyard.errors import UsageError
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.status import Status
@@ -22,20 +24,26 @@ def refuse_running(tx: Transaction, store: Store, recorded: Recorded) -> None:
         )
 
 
-def requeue(tx: Transaction, recorded: Recorded, status: Status) -> list[int]:
+def requeue_status(tx: Transaction, recorded: Recorded, status: Status) -> list[int]:
     """Forget outcomes of a status, so that their tasks run again; which tasks."""
     tasks = [row.task for row in tx.outcomes(recorded.id, statuses=[status.code])]
+    return requeue(tx, recorded, tasks)
+
+
+def requeue(tx: Transaction, recorded: Recorded, tasks: Sequence[int]) -> list[int]:
+    """Forget the outcomes of these tasks and of those cancelled for a failed predecessor."""
+    again = list(tasks)
     if recorded.listed:
-        tasks += [
+        again += [
             row.task
             for row in tx.outcomes(recorded.id, statuses=[Status.CANCELLED.code])
             if row.error is not None and b"DependencyFailed" in row.error
         ]
-    if tasks:
-        tx.requeue(recorded.id, tasks, listed=recorded.listed)
-    for task in set(tasks).intersection(tx.cancel_requests(recorded.id)):
+    if again:
+        tx.requeue(recorded.id, again, listed=recorded.listed)
+    for task in set(again).intersection(tx.cancel_requests(recorded.id)):
         tx.clear_cancel(recorded.id, task)
-    return tasks
+    return again
 
 
 def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:

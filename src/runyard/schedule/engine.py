@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -48,6 +48,7 @@ from runyard.spec.status import COMPLETED, FAILED
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, EngineRow
+from runyard.store.versions import extended
 
 if TYPE_CHECKING:
     from runyard.schedule.meter import Meter
@@ -68,6 +69,8 @@ class Engine:
         spent: float = 0.0,
         outranked: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
+        code: Mapping[str, str] | None = None,
+        opening: Sequence[Event] = (),
     ) -> None:
         self._store = store
         self._recorded = recorded
@@ -80,6 +83,8 @@ class Engine:
         self._outranked = outranked  # of a worker: whether something more urgent waits
         self._number: int | None = None  # while it runs
         self._limit = limit  # outcomes in all after which this run ends
+        self._code = code or {}  # fingerprints of the functions that it runs
+        self._opening = opening  # what the run has to tell before it begins
         self._redactor = Redactor()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
@@ -128,7 +133,8 @@ class Engine:
             stack.callback(backend.close)
             backend.open(self._job(number, slots), slots)
             loop = self._loop(number, slots, recorder, meter)
-            self._say(recorder, self._started())
+            for event in (*self._opening, self._started()):
+                self._say(recorder, event)
             if self._intake is None or self._intake.keep_values:
                 stack.callback(self._describe(recorder).finish)
             with self._signals(loop):
@@ -167,8 +173,11 @@ class Engine:
             cancel_doomed(tx, self._recorded.id)
         # What was asked of engines that are gone is void; others may not have heard it yet.
         control = found.control if beside_others else None
-        row = tx.update_batch(self._recorded.id, started=started, control=control)
-        return number, Recorded(row)
+        changes: dict[str, object] = {"started": started, "control": control}
+        code = extended(Recorded(found), self._code, number, clock.now())
+        if code is not None:
+            changes["code"] = code
+        return number, Recorded(tx.update_batch(self._recorded.id, **changes))
 
     def _sign_off(self, number: int, loop: Loop | None, seconds: float) -> None:
         claims = loop.leave() if loop else []

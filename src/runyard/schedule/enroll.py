@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from runyard import clock
 from runyard.errors import BadSpec, SpecChanged
 from runyard.spec import seeds
 from runyard.spec.batch import Batch, encode_listed
 from runyard.spec.codec import encode
+from runyard.store import versions
 from runyard.store.base import Transaction
 from runyard.store.recorded import Recorded, encode_options, identity_of
 from runyard.store.rows import BatchRow
@@ -19,21 +21,15 @@ class Enrolled(NamedTuple):
     """A batch on record."""
 
     row: BatchRow
-    is_new: bool
     notices: list[str]
 
 
-def enroll(
-    tx: Transaction, batch: Batch, *, root: str, code: dict[str, str], fresh: bool = False
-) -> Enrolled:
+def enroll(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Enrolled:
     """The record of this batch: made, grown or found. A changed spec is refused."""
     name = batch.record_name
     found = tx.batch(name)
-    if found is not None and fresh:
-        tx.delete_batch(found.id)
-        found = None
     if found is None:
-        return Enrolled(_create(tx, name, batch, root, code), True, [])
+        return Enrolled(_create(tx, name, batch, root, code), [])
     recorded = Recorded(found)
     _refuse_changes(recorded, batch)
     changes: dict[str, object] = {
@@ -50,19 +46,7 @@ def enroll(
         changes["plan"] = encode(grown.to_data())  # the order may have changed too
     else:
         notices += _grow_list(tx, recorded, batch)
-    if recorded.code != code:
-        notices.append(changed_code(name, recorded.code, code))
-        changes["code"] = encode(code)
-    return Enrolled(tx.update_batch(found.id, **changes), False, notices)
-
-
-def changed_code(name: str, before: dict[str, str], code: dict[str, str]) -> str:
-    """What a person is told whose code differs from that of the recorded outcomes."""
-    changed = next((ref for ref, found in code.items() if before.get(ref) != found), name)
-    return (
-        f"the code of {changed} has changed since {name} was first run; what is "
-        "recorded stays (start over with fresh=True or --fresh)"
-    )
+    return Enrolled(tx.update_batch(found.id, **changes), notices)
 
 
 def _create(tx: Transaction, name: str, batch: Batch, root: str, code: dict[str, str]) -> BatchRow:
@@ -72,7 +56,7 @@ def _create(tx: Transaction, name: str, batch: Batch, root: str, code: dict[str,
         identity=identity_of(batch),
         plan=None if batch.plan is None else encode(batch.plan.to_data()),
         options=encode_options(batch.options),
-        code=encode(code),
+        code=versions.first(code, clock.now()),
         seed=str(seed),
         root=root,
         total=0 if batch.plan is None else batch.plan.total,

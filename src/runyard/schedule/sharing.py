@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import cache
 
 from runyard.spec.batch import decode_listed
@@ -31,15 +31,18 @@ def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> boo
     return any(engine is None or not lives(engine) for engine in left)
 
 
+def targets(view: Snapshot, row: BatchRow) -> set[Target]:
+    """What the batch's tasks call."""
+    recorded = Recorded(row)
+    if recorded.target is not None:
+        return {recorded.target}
+    with sound(f"the tasks of {row.name}"):
+        return {decode_listed(task.content).target for task in view.tasks(row.id)}
+
+
 def by_value(view: Snapshot, row: BatchRow) -> str | None:
     """A function of the batch that can't be found by name: only its script can run it."""
-    recorded = Recorded(row)
-    targets: Iterable[Target | None] = [recorded.target]
-    if recorded.listed:
-        targets = (decode_listed(task.content).target for task in view.tasks(row.id))
-    with sound(f"the tasks of {row.name}"):
-        found = (each.ref for each in targets if each is not None and each.kind == "value")
-        return next(found, None)
+    return next((each.ref for each in targets(view, row) if each.kind == "value"), None)
 
 
 def next_batch(

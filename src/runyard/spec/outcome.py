@@ -40,6 +40,11 @@ class OutcomeRow(NamedTuple):
 WIDTH = len(OutcomeRow._fields)
 
 
+def workers_of(low: int, high: int) -> tuple[int, int]:
+    """The first and last value of `worker` that engines from `low` up to `high` write."""
+    return low << 16, (high << 16) - 1
+
+
 def check_all(rows: Iterable[tuple[Any, ...]], batch: int) -> None:
     """Raise for the first row that has changed since it was written."""
     for row in rows:

@@ -16,6 +16,7 @@ from runyard.spec import units
 from runyard.spec.status import Priority
 
 Keep = Literal["always", "failed", "never"]
+Changed = Literal["keep", "rerun", "refuse"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 CONTEXT = "ctx"
@@ -101,6 +102,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: dict[str, float] = {}  # what all tasks may use: tasks, a time, or a metric's sum
     metric: str | None = None  # the one whose mean progress shows
     until: str | None = None  # replicates are added until this holds
+    changed: Changed = "keep"  # what becomes of outcomes whose code has changed since
     cpus: float | None = None  # cores that one task needs (ray)
     gpus: float | None = None  # GPUs that one task needs (ray)
     resources: dict[str, float] = {}  # what else one task needs of its machine, by name (ray)

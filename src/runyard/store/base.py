@@ -68,6 +68,9 @@ class Snapshot(Protocol):
     ) -> Iterator[OutcomeRow]:
         """Outcomes in the order of their numbers, checked; from `after` on, exclusively."""
 
+    def made_by(self, batch: int, low: int, high: int) -> list[int]:
+        """Tasks that engines from `low` up to `high` (exclusively) completed or saw fail."""
+
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         """Attempts that did not end their task."""
 

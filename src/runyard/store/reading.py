@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
-from runyard.spec.outcome import OutcomeRow, check_all
+from runyard.spec.outcome import OutcomeRow, check_all, workers_of
 from runyard.spec.status import CANCELLED
 from runyard.store import schema
 from runyard.store.rows import (
@@ -83,6 +83,15 @@ class SqlSnapshot:
         rows = self._fetched(query.limit(limit))
         check_all(rows, batch)
         return [OutcomeRow._make(row) for row in rows]
+
+    def made_by(self, batch: int, low: int, high: int) -> list[int]:
+        table = schema.outcomes
+        query = select(table.c.task).where(
+            table.c.batch == batch,
+            table.c.worker.between(*workers_of(low, high)),
+            table.c.status != CANCELLED,
+        )
+        return list(self._connection.scalars(query.order_by(table.c.task)))
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         table = schema.attempts

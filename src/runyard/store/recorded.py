@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,14 @@ from runyard.spec.plan import Plan
 from runyard.spec.task import Options, Target
 from runyard.store.base import Snapshot
 from runyard.store.rows import BatchRow
+
+
+class Version(NamedTuple):
+    """One version of a function's code."""
+
+    engine: int  # the first that ran it; 0: from the start
+    fingerprint: str
+    since: float
 
 
 class Recorded:
@@ -59,11 +67,12 @@ class Recorded:
         with sound(f"the options of {self.name}"):
             return msgspec.convert(decode(self.row.options), Options)
 
-    @property
-    def code(self) -> dict[str, str]:
-        """Fingerprints of its functions when it was first run."""
+    @cached_property
+    def versions(self) -> dict[str, list[Version]]:
+        """Every version that the code of its functions has had, the oldest first."""
         with sound(f"the code of {self.name}"):
-            return dict(decode(self.row.code))
+            found = decode(self.row.code)
+            return {name: [Version(*each) for each in known] for name, known in found.items()}
 
     @property
     def seed(self) -> int:

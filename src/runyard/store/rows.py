@@ -17,7 +17,7 @@ class BatchRow(msgspec.Struct, frozen=True):
     identity: bytes  # what it is: target and codec
     plan: bytes | None  # None: listed
     options: bytes
-    code: bytes  # fingerprints of its functions when it was first run
+    code: bytes  # the versions of its functions, see `Recorded.versions`
     seed: str  # text: a seed may be larger than a database's integers
     root: str  # the folder that targets are relative to
     total: int

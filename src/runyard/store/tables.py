@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from runyard.spec.outcome import OutcomeRow
-from runyard.spec.status import Status
+from runyard.spec.outcome import OutcomeRow, workers_of
+from runyard.spec.status import CANCELLED, Status
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
@@ -86,6 +86,12 @@ class MemoryReading:
             if n > after and (statuses is None or rows[n].status in statuses)
         )
         return islice(wanted, limit)
+
+    def made_by(self, batch: int, low: int, high: int) -> list[int]:
+        first, last = workers_of(low, high)
+        rows = self._t.outcomes.get(batch, {}).values()
+        made = (row for row in rows if first <= row.worker <= last)
+        return sorted(row.task for row in made if row.status != CANCELLED)
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         return [

@@ -7,6 +7,7 @@ import json
 import signal
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import pytest
 
@@ -16,7 +17,7 @@ from runyard.doors.malice import MaliceBatch, Parts, replay, run_batch
 from runyard.doors.malice.audit import run_of
 from runyard.doors.malice.state import NAMES
 from runyard.doors.malice.task import logs_folder
-from runyard.errors import BadSpec, BadTarget
+from runyard.errors import BadSpec, BadTarget, CodeChangedWarning
 from runyard.events import Event, Notice, TaskEmitted
 from runyard.reports.progress import ALERT_KIND
 
@@ -246,9 +247,13 @@ def test_changed_parts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     parts = "from runyard.doors.malice import Parts\n\ndef mine():\n    return Parts()\n"
     for words in (parts, parts, f"{parts}\nMORE = 1\n"):
         Path("mine.py").write_text(words)
-        with Yard(tmp_path / "yard") as yard:
+        with (
+            Yard(tmp_path / "yard") as yard,
+            catch_warnings(record=True, action="always") as warned,
+        ):
             yard.bus.subscribe(Event, hear)
             run_batch(2, 5, seed=5, tag="mine", yard=yard, progress=False, parts="mine.py:mine")
+    assert [each.category for each in warned] == [CodeChangedWarning]
     assert [text[:41] for text in heard] == ["the code of mine.py:mine has changed since"[:41]]
 
 

@@ -358,6 +358,18 @@ def test_pending_leaves_out_what_was_cancelled_before_anybody_claimed_it(tx: Tra
     assert left == [0, 1, 2, 4]
 
 
+def test_outcomes_are_found_by_the_engines_that_made_them(tx: Transaction) -> None:
+    batch, other = described(tx, "a", 9).id, described(tx, "b", 9).id
+    for number, engine in enumerate([0, 1, 2, 2, 3]):
+        tx.record(batch, [outcome(batch, number, worker=engine << 16 | 5)], listed=False)
+    tx.record(batch, [outcome(batch, 7, FAILED, worker=2 << 16)], listed=False)
+    tx.record(batch, [outcome(batch, 8, CANCELLED, worker=2 << 16)], listed=False)
+    tx.record(other, [outcome(other, 0, worker=2 << 16)], listed=False)
+    assert tx.made_by(batch, 2, 3) == [2, 3, 7]
+    assert tx.made_by(batch, 0, 2) == [0, 1]
+    assert tx.made_by(batch, 3, 1 << 31) == [4]
+
+
 # Requeue
 
 

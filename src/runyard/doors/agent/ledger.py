@@ -181,7 +181,7 @@ class Ledger:
         return locked
 
     def _check_owner(self, row: BatchRow) -> None:
-        if OWNER not in Recorded(row).code:
+        if OWNER not in Recorded(row).versions:
             raise SpecChanged(
                 f"another batch is recorded as {self.name!r}, which is no queue",
                 hint="choose another name for the queue",

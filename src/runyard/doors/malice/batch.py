@@ -162,7 +162,7 @@ def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **plac
     """Run what `describe` made, with progress by tickets."""
     assert described.plan is not None
     tickets = described.plan.fixed["tickets"]
-    with show(yard.bus, progress, described.record_name, [], by_tickets(tickets)):
+    with show(yard.bus, progress, by_tickets(tickets)):
         yard.run(described, progress=False, **place)
 
 

@@ -26,6 +26,7 @@ from runyard.reports.html.blocks import (
     paragraph,
 )
 from runyard.reports.html.context import Maker, ReportContext, Section, registered
+from runyard.reports.versions import mixed_lines
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
@@ -117,7 +118,10 @@ def _head(context: ReportContext) -> list[Html]:
         element("p", state, class_="state"),
         paragraph(f"{when}; {duration(stats.seconds)} of running in all.", class_="aside"),
     ]
-    return [*parts, *_unfinished(context)]
+    mixed = [
+        paragraph(f"{line}.", class_="warning") for line in mixed_lines(context.result.mixed_code)
+    ]
+    return [*parts, *mixed, *_unfinished(context)]
 
 
 def _what(context: ReportContext) -> str:

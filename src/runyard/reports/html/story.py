@@ -139,6 +139,10 @@ def _notice(story: Story, event: dict[str, Any]) -> None:
     story.alert(event, "notice", event["level"], event["text"])
 
 
+def _code_changed(story: Story, event: dict[str, Any]) -> None:
+    story.alert(event, "changed code", event["level"], event["text"])
+
+
 def _emitted(story: Story, event: dict[str, Any]) -> None:
     data = event.get("data") or {}
     level = str(data.get("level", "")).lower()
@@ -157,5 +161,6 @@ _READERS = {
     "TaskRetried": _retried,
     "WorkerLost": _lost,
     "Notice": _notice,
+    "CodeChanged": _code_changed,
     "TaskEmitted": _emitted,
 }

@@ -1,0 +1,81 @@
+"""What becomes of outcomes whose code has changed since they were recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Mapping
+from types import FrameType
+from typing import NamedTuple
+
+from runyard.attempt.load import load
+from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
+from runyard.events import CodeChanged
+from runyard.schedule import control
+from runyard.schedule.sharing import targets
+from runyard.spec.fingerprint import fingerprint
+from runyard.spec.task import Changed
+from runyard.store.base import Snapshot, Store, Transaction
+from runyard.store.recorded import Recorded
+from runyard.store.versions import outdated
+
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+class Settled(NamedTuple):
+    """What was done about it."""
+
+    events: list[CodeChanged]
+    again: list[int]  # tasks whose outcome was forgotten
+
+
+def warn(text: str) -> None:
+    """Warn the caller, where in their own code they called Runyard."""
+    frame: FrameType | None = sys._getframe()
+    depth = 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(text, CodeChangedWarning, stacklevel=depth + 1)
+
+
+def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
+    """The fingerprints that the batch's functions have in this process, where they are found."""
+    found = {}
+    for target in targets(view, recorded.row):
+        if target.kind in ("import", "file"):
+            # A task whose function is gone fails by itself.
+            with contextlib.suppress(BadTarget):
+                found[target.ref] = fingerprint(load(target, recorded.row.root))
+    return found
+
+
+def settle_changes(
+    tx: Transaction, store: Store, recorded: Recorded, code: Mapping[str, str], changed: Changed
+) -> Settled:
+    """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
+    found = outdated(tx, recorded, code)
+    if not found:
+        return Settled([], [])
+    functions, tasks = list(found), sorted(set().union(*found.values()))
+    one = len(tasks) == 1
+    count = "1 outcome was" if one else f"{len(tasks):,} outcomes were"
+    text = f"the code of {' and '.join(functions)} has changed since {count} recorded"
+    if changed == "refuse":
+        raise CodeHasChanged(
+            f"{recorded.name}: {text}",
+            hint="keep them with --changed keep, run their tasks again with --changed rerun "
+            "(in Python changed=…), or choose another name",
+        )
+    if changed == "rerun":
+        control.refuse_running(tx, store, recorded)
+        tasks = control.requeue(tx, recorded, tasks)
+        text += "; its task runs again" if one else "; their tasks run again"
+    else:
+        text += f"; {'it is' if one else 'they are'} kept"
+        text += ' (to run again: --changed rerun, or changed="rerun" in Python)'
+    event = CodeChanged(
+        batch=recorded.name, text=text, level="warning", functions=functions,
+        outcomes=len(tasks), action=changed,
+    )  # fmt: skip
+    return Settled([event], tasks if changed == "rerun" else [])

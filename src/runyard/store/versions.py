@@ -1,0 +1,88 @@
+"""Which code made which outcomes.
+
+A batch's record keeps every fingerprint that each of its functions has had, and the first engine
+that ran it. An outcome names its engine, so it says by which version of the code it was made.
+
+    walk: 5f1e… from engine 0 on, 9b02… from engine 7 on     an outcome of engine 8: 9b02…
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from runyard.spec.batch import decode_listed
+from runyard.spec.codec import encode
+from runyard.spec.outcome import sound
+from runyard.store.base import Snapshot
+from runyard.store.recorded import Recorded, Version
+
+NO_END = 1 << 31
+"""Above the number of any engine."""
+
+
+def first(code: Mapping[str, str], at: float) -> bytes:
+    """The history of a new batch, as stored."""
+    return encode({name: [Version(0, found, at)] for name, found in code.items()})
+
+
+def extended(recorded: Recorded, code: Mapping[str, str], engine: int, at: float) -> bytes | None:
+    """The history with the code that this engine runs; None where that adds nothing."""
+    known = recorded.versions
+    new = {
+        name: [*known.get(name, ()), Version(engine, now, at)]
+        for name, now in code.items()
+        if not known.get(name) or known[name][-1].fingerprint != now
+    }
+    return encode(known | new) if new else None
+
+
+def outdated(view: Snapshot, recorded: Recorded, code: Mapping[str, str]) -> dict[str, list[int]]:
+    """The tasks whose outcome was made by another version than this, by function."""
+    known = recorded.versions
+    changed = {n for n, now in code.items() if any(v.fingerprint != now for v in known.get(n, ()))}
+    found = {}
+    for name in sorted(changed):
+        others = (
+            task
+            for version, tasks in _made(view, recorded, name, known[name])
+            if version.fingerprint != code[name]
+            for task in tasks
+        )
+        tasks = sorted(others)
+        if tasks:
+            found[name] = tasks
+    return found
+
+
+def mixed(view: Snapshot, recorded: Recorded) -> dict[str, list[tuple[Version, int]]]:
+    """The functions with outcomes of several versions: how many each has made, the oldest first."""
+    found = {}
+    for name, versions in recorded.versions.items():
+        counts: dict[str, tuple[Version, int]] = {}
+        for version, tasks in _made(view, recorded, name, versions) if len(versions) > 1 else ():
+            if tasks:
+                earlier, count = counts.get(version.fingerprint, (version, 0))
+                counts[version.fingerprint] = earlier, count + len(tasks)
+        if len(counts) > 1:
+            found[name] = list(counts.values())
+    return found
+
+
+def _made(
+    view: Snapshot, recorded: Recorded, name: str, versions: list[Version]
+) -> Iterator[tuple[Version, list[int]]]:
+    """Each version with the tasks that have an outcome of it."""
+    own = _tasks_of(view, recorded, name)
+    ends = [version.engine for version in versions[1:]] + [NO_END]
+    for version, end in zip(versions, ends, strict=True):
+        tasks = view.made_by(recorded.id, version.engine, end)
+        yield version, tasks if own is None else [task for task in tasks if task in own]
+
+
+def _tasks_of(view: Snapshot, recorded: Recorded, name: str) -> set[int] | None:
+    """The listed tasks that call this function; None where the code counts for all tasks."""
+    if not recorded.listed:
+        return None
+    with sound(f"the tasks of {recorded.name}"):
+        rows = view.tasks(recorded.id)
+        return {r.task for r in rows if decode_listed(r.content).target.ref == name} or None

@@ -1,0 +1,199 @@
+"""Code that changes between two runs of a batch is always said, and never mixed unnoticed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runyard as ry
+from runyard.cli.main import main
+from runyard.errors import CodeHasChanged, UsageError
+from runyard.events import CodeChanged, Event, Notice
+
+JOBS = "from helper_of_jobs import grow\n\ndef job(x):\n    return grow(x)\n"
+LISTED = JOBS + "\ndef other(x):\n    return -x\n"
+
+
+class Project:
+    """A module with a task, and one with the helper that it calls."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._edits = 0
+        folder.joinpath("jobs_of_test.py").write_text(LISTED)
+        self.edit("x + 1")
+
+    def edit(self, result: str) -> None:
+        """Change the helper, and load both modules again."""
+        self._edits += 1
+        text = f"def grow(x):\n    return {result}{' ' * self._edits}\n"
+        self._folder.joinpath("helper_of_jobs.py").write_text(text)
+        importlib.invalidate_caches()
+        for name in ("helper_of_jobs", "jobs_of_test"):
+            if name in sys.modules:
+                importlib.reload(sys.modules[name])
+
+    @property
+    def job(self) -> Any:
+        return importlib.import_module("jobs_of_test").job
+
+    def run(self, xs: list[int], **options: Any) -> ry.Result:
+        options = {"backend": "serial", "progress": False} | options
+        return ry.run(ry.grid(self.job, x=xs, name="b", seed=7), **options)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield Project(tmp_path)
+    for name in ("helper_of_jobs", "jobs_of_test"):
+        sys.modules.pop(name, None)
+
+
+def values(result: ry.Result) -> list[Any]:
+    return list(result.values())
+
+
+def test_a_changed_helper_warns_where_the_user_called_and_keeps_what_is_recorded(
+    project: Project,
+) -> None:
+    assert values(project.run([1, 2])) == [2, 3]
+    project.edit("x + 100")
+    with pytest.warns(ry.CodeChangedWarning, match="2 outcomes were recorded; they are kept") as w:
+        assert values(project.run([1, 2])) == [2, 3]
+    assert w[0].filename == __file__
+
+
+def test_code_that_has_not_changed_is_not_mentioned(project: Project) -> None:
+    project.run([1, 2])
+    importlib.reload(sys.modules["jobs_of_test"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert project.run([1, 2, 3]).mixed_code == {}
+
+
+def test_growing_with_changed_code_mixes_and_says_so(project: Project) -> None:
+    project.run([1, 2])
+    project.edit("x + 100")
+    seen: list[Event] = []
+    with pytest.warns(ry.CodeChangedWarning):
+        result = project.run([1, 2, 3], on_event=seen.append)
+    assert values(result) == [2, 3, 103]
+    (changed,) = [event for event in seen if isinstance(event, CodeChanged)]
+    assert (changed.functions, changed.outcomes, changed.action) == (
+        ["jobs_of_test:job"], 2, "keep",
+    )  # fmt: skip
+    assert [e.text for e in seen if type(e) is Notice] == ["the batch grew from 2 to 3 tasks"]
+    (versions,) = result.mixed_code.values()
+    assert [version.outcomes for version in versions] == [2, 1]
+    assert "mixed code: jobs_of_test:job has changed between outcomes; 2 by" in result.summary()
+    logged = [event["event"] for event in ry.Yard().events("b")]
+    assert logged.index("CodeChanged") < len(logged) - 1 - logged[::-1].index("BatchStarted")
+    assert "mixed code" in result.report().read_text()
+
+
+def test_rerun_makes_a_mixed_batch_whole_again(project: Project) -> None:
+    project.run([1, 2])
+    project.edit("x + 100")
+    with pytest.warns(ry.CodeChangedWarning):
+        assert project.run([1, 2, 3]).mixed_code
+    again = project.run([1, 2, 3], changed="rerun")
+    assert values(again) == [101, 102, 103]
+    assert again.mixed_code == {}
+    assert list(again.columns.metric("value")) == [101, 102, 103]
+
+
+def test_going_back_to_the_first_version_keeps_its_outcomes(project: Project) -> None:
+    project.run([1])
+    project.edit("x + 100")
+    with pytest.warns(ry.CodeChangedWarning):
+        project.run([1, 2])
+    project.edit("x + 1")
+    again = project.run([1, 2], changed="rerun")
+    assert values(again) == [2, 3]
+    assert again.stats.completed == 2
+
+
+def test_refuse_leaves_everything_as_it_is(project: Project) -> None:
+    project.run([1, 2])
+    project.edit("x + 100")
+    with pytest.raises(CodeHasChanged, match="2 outcomes were recorded") as refused:
+        project.run([1, 2, 3], changed="refuse")
+    assert "--changed keep" in str(refused.value)
+    result = ry.Yard().results("b")
+    assert (result.stats.total, values(result)) == (2, [2, 3])
+
+
+def test_a_batch_without_outcomes_may_change_its_code(project: Project) -> None:
+    ry.Yard().submit(ry.grid(project.job, x=[1], name="b", seed=7))
+    project.edit("x + 100")
+    assert values(project.run([1], changed="refuse")) == [101]
+
+
+def test_resume_heeds_it_as_well(project: Project) -> None:
+    project.run([1, 2, 3, 4], budget={"tasks": 2})
+    project.edit("x + 100")
+    with ry.Yard() as yard:
+        with pytest.raises(CodeHasChanged):
+            yard.resume("b", backend="serial", changed="refuse")
+        with pytest.warns(ry.CodeChangedWarning):
+            mixed = yard.resume("b", backend="serial", changed="keep", budget={"tasks": 9})
+        assert values(mixed) == [2, 3, 103, 104]
+        again = yard.resume("b", backend="serial", changed="rerun")
+    assert values(again) == [101, 102, 103, 104]
+
+
+def test_of_a_list_only_the_tasks_of_the_changed_function_run_again(project: Project) -> None:
+    calls = [("jobs_of_test:job", {"x": 1}), ("jobs_of_test:other", {"x": 1})]
+    batch = ry.tasks([ry.Task(call, params) for call, params in calls], name="b", seed=7)
+    first = ry.run(batch, backend="serial", progress=False)
+    before = {outcome.task: outcome.started for outcome in first.outcomes()}
+    project.edit("x + 100")
+    again = ry.run(batch, backend="serial", progress=False, changed="rerun")
+    assert values(again) == [101, -1]
+    after = {outcome.task: outcome.started for outcome in again.outcomes()}
+    assert after[1] == before[1]
+    assert after[0] > before[0]
+
+
+def test_warm_workers_run_the_module_as_it_was_loaded_again(project: Project) -> None:
+    assert values(project.run([1, 2], backend="processes", workers=2)) == [2, 3]
+    project.edit("x + 100")
+    again = project.run([1, 2], backend="processes", workers=2, changed="rerun")
+    assert values(again) == [101, 102]
+
+
+def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
+    with pytest.raises(UsageError, match="changed is 'rurun'"):
+        project.run([1], changed="rurun")
+
+
+def test_the_command_line_says_it_and_decides(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "jobs_of_test:job", "--grid", "x=1,2", "--name", "b", "--backend", "serial"]
+    assert main(words) == 0
+    project.edit("x + 100")
+    assert main([*words, "--changed", "refuse"]) == 2
+    capfd.readouterr()
+    assert main(["run", "jobs_of_test:job", "--grid", "x=1,2,3", *words[4:]]) == 0
+    out, err = capfd.readouterr()
+    assert "has changed since 2 outcomes were recorded" in err
+    assert "Warning" not in err
+    assert "mixed code: jobs_of_test:job" in out
+    assert main(["results", "b"]) == 0
+    assert "mixed code: jobs_of_test:job" in capfd.readouterr().err
+    assert main(["verify", "b", "--sample", "100%", "--json"]) == 1
+    told = json.loads(capfd.readouterr().out)
+    assert (told["different"], told["other_code"]) == (2, 2)
+    assert list(told["mixed_code"]) == ["jobs_of_test:job"]
+    assert main(["resume", "b", "--changed", "rerun", "--backend", "serial"]) == 0
+    assert main(["verify", "b", "--sample", "100%"]) == 0
