@@ -171,6 +171,23 @@ def test_warm_workers_run_the_module_as_it_was_loaded_again(project: Project) ->
     assert values(again) == [101, 102]
 
 
+def test_warm_workers_load_again_what_a_function_imports_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("late.py").write_text(
+        "def job(x):\n    from late_helper import grow\n    return grow(x)\n"
+    )
+    results = []
+    for step in ("1", "100 "):
+        Path("late_helper.py").write_text(f"def grow(x):\n    return x + {step}\n")
+        batch = ry.tasks([ry.Task("late:job", {"x": 1})], name="b", seed=7)
+        run = ry.run(batch, workers=2, progress=False, changed="rerun")
+        results += values(run)
+    assert results == [2, 101]
+    assert "late_helper" not in sys.modules
+
+
 def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
     with pytest.raises(UsageError, match="changed is 'rurun'"):
         project.run([1], changed="rurun")

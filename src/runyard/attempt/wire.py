@@ -44,6 +44,7 @@ class Job(msgspec.Struct, frozen=True):
     gpus: float | None = None
     resources: dict[str, float] = {}
     runtime_env: dict[str, Any] = {}  # what Ray prepares on a node before tasks run there
+    code: dict[str, str] = {}  # fingerprints of the functions that workers import
 
 
 class Item(NamedTuple):

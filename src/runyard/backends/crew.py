@@ -80,9 +80,9 @@ class Crew:
         for lane in self.lanes:
             self.fork(lane)
 
-    def is_outdated(self) -> bool:
-        """Whether code that the workers may have loaded has changed since."""
-        return self._code.has_changed()
+    def is_outdated(self, code: Mapping[str, str]) -> bool:
+        """Whether workers may have loaded other code than this, the functions of a batch."""
+        return self._code.has_changed(code)
 
     def fork(self, lane: Lane) -> None:
         """Have the warden start a worker for this lane."""
@@ -212,19 +212,23 @@ _LIBRARIES = tuple(
 
 
 class LoadedCode:
-    """The modules of this process that are no library's; workers may have loaded them too."""
+    """What workers may have loaded: functions they ran, and this process's own modules."""
 
     def __init__(self) -> None:
-        self._versions = _user_code()
+        self._versions: dict[str, int | str] = {**_module_files()}
 
-    def has_changed(self) -> bool:
-        """Whether one of their files has changed since the last time."""
-        now, before = _user_code(), self._versions
+    def has_changed(self, code: Mapping[str, str]) -> bool:
+        """Whether a module's file, or one of these functions, has changed since the last time.
+
+        A function may import modules that only workers have loaded; its fingerprint covers them.
+        """
+        before = self._versions
+        now: dict[str, int | str] = {**_module_files(), **code}
         self._versions = before | now
         return any(before.get(place, version) != version for place, version in now.items())
 
 
-def _user_code() -> dict[str, int]:
+def _module_files() -> dict[str, int]:
     """The loaded modules that are no library's, by file, with the time of their last change."""
     found = {}
     for module in list(sys.modules.values()):

@@ -73,7 +73,7 @@ class ProcessesBackend(Backend):
         self._closed = False
 
     def open(self, job: Job, slots: Slots) -> None:
-        if self._crew.is_outdated():
+        if self._crew.is_outdated(job.code):
             self._crew.release()
             self._crew = Crew(self.lanes, self._environment)
         self._job = job

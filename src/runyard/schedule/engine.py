@@ -306,6 +306,7 @@ class Engine:
             gpus=options.gpus,
             resources=options.resources,
             runtime_env=options.runtime_env,
+            code={ref: code for ref, code in self._code.items() if ref not in self._functions},
         )
 
     @property

@@ -126,7 +126,7 @@ class RayBackend(Backend):
             asked=self._workers is not None,
             excludes=[*settings.pop("excludes", []), *_yard_inside(job, project)],
             runtime_env=settings,
-            surroundings=self._surroundings(job, project, fresh=link.code.has_changed()),
+            surroundings=self._surroundings(job, project, fresh=link.code.has_changed(job.code)),
         )
         link.send(Frame(OPEN, content=frames.encode(opening)))
 
