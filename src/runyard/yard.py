@@ -9,9 +9,9 @@ import signal
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from runyard import clock
 from runyard.attempt.runner import StopNow
@@ -22,18 +22,16 @@ from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule import control
-from runyard.schedule.changed import Settled, present_code, settle_changes, warn
+from runyard.schedule.changed import present_code
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import Enrolled, add_replicates, as_grown, enroll
+from runyard.schedule.enroll import Start, add_replicates, go_on, put_on_record
 from runyard.schedule.loop import End
 from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
-from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name
 from runyard.spec.status import Status
-from runyard.spec.task import Changed, defaults_of
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded, encode_options
@@ -41,14 +39,6 @@ from runyard.store.rows import BatchRow
 
 DEFAULT = ".runyard"
 OnEvent = Callable[[Event], None]
-
-
-class Start(NamedTuple):
-    """What a run begins with."""
-
-    recorded: Recorded
-    code: dict[str, str]  # fingerprints of the functions, as they are in this process
-    events: list[Event]  # what there is to tell
 
 
 class Yard:
@@ -146,7 +136,7 @@ class Yard:
                 recorded = Recorded(tx.update_batch(recorded.id, **changes))
         with self.store.snapshot() as view:
             code = present_code(view, recorded)
-        start = self._start(recorded, code, settled.changed)
+        start = self._tidied(go_on(self.store, recorded, code, settled.changed))
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         return self._run(start, place, {}, codec, progress, on_event)
 
@@ -168,7 +158,7 @@ class Yard:
             code = {} if recorded.listed else present_code(view, recorded)
         # Others may be at work: what is recorded is not for one of them to take back.
         refuses = recorded.options.changed == "refuse"
-        start = self._start(recorded, code, "refuse" if refuses else "keep")
+        start = go_on(self.store, recorded, code, "refuse" if refuses else "keep")
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         return self._run(start, place, {}, "msgpack", progress, on_event, outranked)
 
@@ -350,46 +340,16 @@ class Yard:
     def _enroll(self, batch: Batch, fresh: bool) -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
-        batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
-        code = {**{ref: fingerprint(fn) for ref, fn in found.items()}, **batch.code()}
         _check_rule(batch.options.until, listed=batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
+        return self._tidied(put_on_record(self.store, batch, found, root=root))
 
-        def record(tx: Transaction) -> tuple[Enrolled, Settled]:
-            grown = batch
-            if batch.options.until is not None:
-                grown = as_grown(batch, tx.batch(batch.record_name))
-            enrolled = enroll(tx, grown, root=root, code=code)
-            recorded = Recorded(enrolled.row)
-            return enrolled, settle_changes(tx, self.store, recorded, code, batch.options.changed)
-
-        enrolled, settled = self.store.write(record)
-        notices = [Notice(batch=enrolled.row.name, text=text) for text in enrolled.notices]
-        return self._started(Recorded(enrolled.row), code, settled, notices)
-
-    def _start(self, recorded: Recorded, code: dict[str, str], changed: Changed) -> Start:
-        """Go on with a batch on record, in which code may have changed."""
-        settled = self.store.write(
-            lambda tx: settle_changes(tx, self.store, recorded, code, changed)
-        )
-        return self._started(recorded, code, settled)
-
-    def _started(
-        self,
-        recorded: Recorded,
-        code: dict[str, str],
-        settled: Settled,
-        notices: Sequence[Event] = (),
-    ) -> Start:
-        if settled.again:
-            self._remove_files(recorded.name, settled.again)
-            recorded = self.recorded(recorded.name)
-        for event in settled.events:
-            if event.action == "keep":
-                warn(event.text)
-        return Start(recorded, code, [*notices, *settled.events])
+    def _tidied(self, start: Start) -> Start:
+        if start.again:
+            self._remove_files(start.recorded.name, start.again)
+        return start
 
     def _remove_files(self, name: str, tasks: list[int]) -> None:
         """Remove what was made of outcomes that are forgotten now."""

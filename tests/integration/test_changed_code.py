@@ -188,6 +188,18 @@ def test_warm_workers_load_again_what_a_function_imports_while_it_runs(
     assert "late_helper" not in sys.modules
 
 
+def test_a_module_edited_after_its_import_is_told(project: Project, tmp_path: Path) -> None:
+    project.run([1])
+    helper = tmp_path / "helper_of_jobs.py"
+    helper.write_text("def grow(x):\n    return x + 100  # without a reload\n")
+    with pytest.warns(ry.CodeChangedWarning, match=f"{helper}: edited after it was imported"):
+        project.run([1, 2])
+    importlib.reload(sys.modules["helper_of_jobs"])
+    importlib.reload(sys.modules["jobs_of_test"])
+    with pytest.warns(ry.CodeChangedWarning, match="2 outcomes were recorded"):
+        project.run([1, 2])
+
+
 def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
     with pytest.raises(UsageError, match="changed is 'rurun'"):
         project.run([1], changed="rurun")

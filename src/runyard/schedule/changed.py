@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import NamedTuple
 
 from runyard.attempt.load import load
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
-from runyard.events import CodeChanged
+from runyard.events import CodeChanged, Notice
 from runyard.schedule import control
 from runyard.schedule.sharing import targets
+from runyard.spec.edited import edited
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.task import Changed
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
+from runyard.store.rows import BatchRow
 from runyard.store.versions import outdated
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
@@ -28,6 +30,7 @@ class Settled(NamedTuple):
 
     events: list[CodeChanged]
     again: list[int]  # tasks whose outcome was forgotten
+    row: BatchRow | None = None  # the batch as it is now, where that changed
 
 
 def warn(text: str) -> None:
@@ -37,6 +40,19 @@ def warn(text: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(text, CodeChangedWarning, stacklevel=depth + 1)
+
+
+def edited_modules(batch: str, modules: Iterable[str]) -> list[Notice]:
+    """Warn of modules that this process knows as they were before their last edit."""
+    files = edited(modules)
+    if not files:
+        return []
+    text = (
+        f"{' and '.join(files)}: edited after it was imported; this process has the old code, and "
+        "new worker processes load the new one. Reload it with importlib.reload, or restart Python"
+    )
+    warn(text)
+    return [Notice(batch=batch, text=text, level="warning")]
 
 
 def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
@@ -78,4 +94,6 @@ def settle_changes(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,
     )  # fmt: skip
-    return Settled([event], tasks if changed == "rerun" else [])
+    if changed == "keep":
+        return Settled([event], [])
+    return Settled([event], tasks, tx.batch_by_id(recorded.id))

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from runyard import clock
 from runyard.errors import BadSpec, SpecChanged
+from runyard.events import Event, Notice
+from runyard.schedule.changed import Settled, edited_modules, settle_changes, warn
 from runyard.spec import seeds
 from runyard.spec.batch import Batch, encode_listed
 from runyard.spec.codec import encode
+from runyard.spec.fingerprint import examine
+from runyard.spec.task import Changed, defaults_of
 from runyard.store import versions
-from runyard.store.base import Transaction
+from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded, encode_options, identity_of
 from runyard.store.rows import BatchRow
+
+
+class Start(NamedTuple):
+    """What a run begins with."""
+
+    recorded: Recorded
+    code: dict[str, str]  # fingerprints of the functions, as they are in this process
+    events: list[Event]  # what there is to tell
+    again: list[int]  # tasks whose outcome was forgotten
 
 
 class Enrolled(NamedTuple):
@@ -22,6 +36,48 @@ class Enrolled(NamedTuple):
 
     row: BatchRow
     notices: list[str]
+
+
+def put_on_record(
+    store: Store, batch: Batch, found: Mapping[str, Callable[..., Any]], *, root: str
+) -> Start:
+    """Record a batch, or find it on record, and look whether its code has changed since.
+
+    `found` are those of its functions that are imported.
+    """
+    batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
+    examined = {ref: examine(fn) for ref, fn in {**found, **batch.functions}.items()}
+    code = {ref: each.fingerprint for ref, each in examined.items()} | batch.sources
+
+    def record(tx: Transaction) -> tuple[Enrolled, Settled]:
+        grown = batch
+        if batch.options.until is not None:
+            grown = as_grown(batch, tx.batch(batch.record_name))
+        enrolled = enroll(tx, grown, root=root, code=code)
+        recorded = Recorded(enrolled.row)
+        return enrolled, settle_changes(tx, store, recorded, code, batch.options.changed)
+
+    enrolled, settled = store.write(record)
+    name = enrolled.row.name
+    modules = frozenset[str]().union(*(each.modules for each in examined.values()))
+    notices = [Notice(batch=name, text=text) for text in enrolled.notices]
+    return _start(enrolled.row, code, settled, [*notices, *edited_modules(name, modules)])
+
+
+def go_on(store: Store, recorded: Recorded, code: dict[str, str], changed: Changed) -> Start:
+    """Go on with a batch on record, of which this process has this code."""
+    settled = store.write(lambda tx: settle_changes(tx, store, recorded, code, changed))
+    return _start(recorded.row, code, settled, [])
+
+
+def _start(
+    row: BatchRow, code: dict[str, str], settled: Settled, notices: Sequence[Event]
+) -> Start:
+    for event in settled.events:
+        if event.action == "keep":
+            warn(event.text)
+    recorded = Recorded(settled.row or row)
+    return Start(recorded, code, [*notices, *settled.events], settled.again)
 
 
 def enroll(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Enrolled:

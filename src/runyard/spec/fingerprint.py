@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from runyard.errors import NotEncodable
 from runyard.spec.bytecode import Code, describe_code, imported_code, is_own
@@ -39,10 +39,23 @@ _RANDOM = ("random", "numpy.random")
 _first_seen: dict[str, tuple[Any, Any]] = {}
 
 
+class Examined(NamedTuple):
+    """What is known of a function's code."""
+
+    fingerprint: str
+    modules: frozenset[str]  # of the project, with functions and classes that it reaches
+
+
+def examine(function: Callable[..., Any]) -> Examined:
+    """The hash, short enough to show, and where the code comes from."""
+    walk = _Walk(function)
+    parts = repr(walk.parts()).encode(errors="backslashreplace")
+    return Examined(hashlib.sha256(parts).hexdigest()[:16], frozenset(walk.modules))
+
+
 def fingerprint(function: Callable[..., Any]) -> str:
-    """The hash, short enough to show."""
-    parts = repr(_Walk(function).parts())
-    return hashlib.sha256(parts.encode(errors="backslashreplace")).hexdigest()[:16]
+    """The hash alone."""
+    return examine(function).fingerprint
 
 
 class _Walk:
@@ -57,6 +70,7 @@ class _Walk:
         self._met: list[tuple[Any, bool]] = []  # holds them: who is gone leaves its id to another
         self._inside: set[int] = set()  # containers and modules that are being described
         self._files: set[str] = set()  # imported by functions when they run
+        self.modules: set[str] = set()
         self._start = start
         place = getattr(getattr(start, "__code__", None), "co_filename", "")
         folders = {Path.cwd(), Path.cwd().joinpath(place).parent}
@@ -144,6 +158,7 @@ class _Walk:
         inner = cells, None if wrapped is None else self.of(wrapped)
         if not own and function is not self._start:
             return Path(raw.co_filename).name, raw.co_qualname, inner
+        self.modules.add(function.__module__ or "")
         code = describe_code(raw)
         defaults = [
             self.of(each, deep=deep) for each in (function.__defaults__, function.__kwdefaults__)
@@ -193,6 +208,7 @@ class _Walk:
     def _class(self, kind: type) -> Any:
         if not _is_own_class(kind):
             return kind.__module__, kind.__qualname__
+        self.modules.add(kind.__module__)
         owner = f"{kind.__module__}.{kind.__qualname__}"
         bases = [self.of(base) for base in (*kind.__bases__, type(kind))]
         values: list[Any] = []
