@@ -16,7 +16,7 @@ from runyard.schedule import control
 from runyard.schedule.sharing import targets
 from runyard.spec.edited import edited
 from runyard.spec.fingerprint import fingerprint
-from runyard.spec.task import Changed
+from runyard.spec.task import Changed, Target
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
 from runyard.store.rows import BatchRow
@@ -56,14 +56,15 @@ def edited_modules(batch: str, modules: Iterable[str]) -> list[Notice]:
 
 
 def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
-    """The fingerprints that the batch's functions have in this process, where they are found."""
-    found = {}
-    for target in targets(view, recorded.row):
-        if target.kind in ("import", "file"):
-            # A task whose function is gone fails by itself.
-            with contextlib.suppress(BadTarget):
-                found[target.ref] = fingerprint(load(target, recorded.row.root))
-    return found
+    """The fingerprints that the batch's code has in this process, where it is found by name."""
+    called = targets(view, recorded.row)
+    elsewhere = {target.ref for target in called if target.kind in ("value", "shell")}
+    code = {}
+    for name in ({target.ref for target in called} | recorded.versions.keys()) - elsewhere:
+        # A task whose function is gone fails by itself.
+        with contextlib.suppress(BadTarget):
+            code[name] = fingerprint(load(Target.parse(name), recorded.row.root))
+    return code
 
 
 def settle_changes(

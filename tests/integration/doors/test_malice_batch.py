@@ -245,7 +245,12 @@ def test_changed_parts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             heard.append(event.text)
 
     parts = "from runyard.doors.malice import Parts\n\ndef mine():\n    return Parts()\n"
-    for words in (parts, parts, f"{parts}\nMORE = 1\n"):
+    for words in (
+        parts,
+        parts,
+        f"{parts}    # a comment\n",
+        parts.replace("    return", "    assert Parts\n    return"),
+    ):
         Path("mine.py").write_text(words)
         with (
             Yard(tmp_path / "yard") as yard,

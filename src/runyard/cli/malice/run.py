@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.running import EXIT_FAILED, code_of, final_document, place_options, show_notices
+from runyard.cli.running import (
+    EXIT_FAILED,
+    changed_option,
+    code_of,
+    final_document,
+    place_options,
+    show_notices,
+)
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
@@ -57,6 +64,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", metavar="TIME", help="For one run: 30s, 5m.")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="Errors a run may survive.")
 @click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@changed_option
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:

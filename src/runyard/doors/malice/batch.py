@@ -8,10 +8,7 @@ run_batch ──▶ batch of tasks ──▶ workers ──▶ logs of each run,
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +28,7 @@ from runyard.errors import BadSpec, NotFound
 from runyard.reports.comparing import compare_groups, groups_of
 from runyard.reports.progress import Progress, show
 from runyard.spec.batch import Batch, batch
+from runyard.spec.fingerprint import fingerprint
 from runyard.yard import OnEvent, Yard
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def describe(
                 hint="name a function that makes them, module:function: each worker calls it",
             )
         fixed["parts"] = parts
-        sources[parts] = _source(parts, config)
+        sources[parts] = _code(parts, config)
     left_out = [without] if isinstance(without, str) else without
     variants = _variants(immune, list(dict.fromkeys(left_out)), grid or {})
     if len(variants) == 1:
@@ -231,8 +229,7 @@ def _short(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
-def _source(parts: str, config: Config) -> str:
+def _code(parts: str, config: Config) -> str:
     """A hash of the code that makes the parts; those that can't be used are refused here."""
     MaliceExperiment(config, parts_of(parts))
-    module = sys.modules[parts_maker(parts, os.getcwd()).__module__]
-    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:16]
+    return fingerprint(parts_maker(parts, os.getcwd()))
