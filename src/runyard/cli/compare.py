@@ -12,10 +12,10 @@ from runyard.cli.table import table
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.reports.comparing import Groups
+    from runyard.reports.comparing import Compared, Groups, Options
+    from runyard.reports.gates import GateVerdict
     from runyard.reports.result import Result
     from runyard.stats.compare import Comparison
-    from runyard.stats.conditions import Verdict
     from runyard.yard import Yard
 
 EXIT_GATE = 4
@@ -27,6 +27,8 @@ EXIT_GATE = 4
         "runyard compare old new --metric score --gate 'new >= old - 0.02'",
         "runyard compare game --by stake --baseline 1 --correction bh --json",
         "runyard compare bench --gate 'mean(score) >= 0.8 and failed < 1%'",
+        "runyard compare old new --metric score --gate 'low95(new - old) > -0.01'",
+        "runyard compare old new --metric score --gate 'new.failed < 1%' --gate 'p < 0.05'",
     )
 )
 @click.argument("batch")
@@ -49,10 +51,10 @@ EXIT_GATE = 4
 )
 @click.option(
     "--interval",
-    type=click.Choice(["auto", "t", "bootstrap"]),
+    type=click.Choice(["auto", "t", "score", "bootstrap"]),
     default="auto",
     show_default=True,
-    help="auto: scores for rates, otherwise t.",
+    help="auto: score for metrics of booleans, otherwise t.",
 )
 @click.option(
     "--correction",
@@ -68,7 +70,9 @@ EXIT_GATE = 4
     show_default=True,
     help="How sure intervals are.",
 )
-@click.option("--gate", metavar="CONDITION", multiple=True, help="Exit 4 unless this holds.")
+@click.option(
+    "--gate", metavar="CONDITION", multiple=True, help="Exit 4 unless this holds for every side."
+)
 @codec_option
 @shared
 def compare(session: Session, batch: str, other: str | None, **given: Any) -> int:
@@ -76,79 +80,102 @@ def compare(session: Session, batch: str, other: str | None, **given: Any) -> in
 
     Compares the variants of one BATCH, or two batches; in pairs where pairs exist.
     """
-    gates = given.pop("gate")
+    from runyard.reports.gates import Gates
+    from runyard.stats.conditions import parse
+
+    conditions = {gate: parse(gate) for gate in given["gate"]}
     with session.yard() as yard:
         result = yard.results(batch, codec=given["codec"])
-        groups, metric = _groups(yard, result, other, given, gates)
-        found = [] if groups is None else _compare(groups, metric, given)
-        means = {} if groups is None else groups.means()
-        for comparison in found:
-            session.say(_words(comparison))
-        if found:
-            session.say()
-            session.say(_table(found))
-        verdicts = [_judge(result, gate, means) for gate in gates]
-        for verdict in verdicts:
-            look = {"fg": "green"} if verdict.holds else {"fg": "red"}
-            session.say(f"gate {style('holds' if verdict.holds else 'fails', **look)}: "
-                        f"{verdict.text}")  # fmt: skip
-        session.document(_document(result, other, metric, found, gates, verdicts))
+        groups = _groups(yard, result, other, given)
+        options = _options(given)
+        gates = Gates(conditions, groups, **options)
+        compared = _compare(groups, options, bool(conditions))
+        verdicts = gates.judge(compared)
+    for comparison in compared.found:
+        session.say(_words(comparison))
+        if comparison.left_out_words():
+            session.say(f"  {comparison.left_out_words()}")
+    if compared.found:
+        session.say()
+        session.say(_table(compared.found))
+    for reason in compared.missing.values():
+        session.say(style(f"not compared: {reason}", fg="red"))
+    if groups.metric is None and len(groups.parts) > 1:
+        session.say(f"not compared: choose one with --metric: {', '.join(groups.metrics[:20])}")
+    for verdict in verdicts:
+        look = {"fg": "green"} if verdict.holds else {"fg": "red"}
+        said = style(f"gate {'holds' if verdict.holds else 'fails'}", **look)
+        session.say(f"{said}: {verdict.text}")
+    session.document(_document(result, other, groups, compared, verdicts))
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_GATE
 
 
-def _groups(
-    yard: Yard, result: Result, other: str | None, given: dict[str, Any], gates: tuple[str, ...]
-) -> tuple[Groups | None, str]:
-    """What is to be compared, on which metric; nothing where only gates are asked about."""
-    from runyard.reports.comparing import groups_of, groups_of_two
+def _groups(yard: Yard, result: Result, other: str | None, given: dict[str, Any]) -> Groups:
+    """What is to be compared; a batch by itself where only gates are asked about."""
+    from runyard.reports.comparing import Groups, groups_of, groups_of_two, whole
 
-    by = given["by"]
-    if other is not None and by is not None:
-        raise UsageError("--by compares inside one batch", hint="drop --by, or one of the batches")
-    if other is None and by is None:
+    by, metric, gates = given["by"], given["metric"], bool(given["gate"])
+    if other is not None:
+        for option, what in (
+            ("by", "compares inside one batch"),
+            ("only", "chooses values of --by"),
+        ):
+            if given[option] is not None:
+                raise UsageError(f"--{option} {what}", hint="drop it, or one of the batches")
+        second = yard.results(other, codec=given["codec"])
+        return groups_of_two(result, second, metric or _only_metric((result, second), gates))
+    if by is None:
         axes = [name for name in result.coordinates if name != "replicate"]
-        if gates and given["metric"] is None:
-            return None, ""
+        if gates and metric is None:
+            return Groups({result.name: whole(result)}, False, None)
         if len(axes) != 1:
             raise UsageError(
                 f"{result.name} can be compared by: {', '.join(axes) or 'nothing'}",
                 hint="say which with --by, or name a second batch",
             )
         by = axes[0]
-    metric = given["metric"] or _only_metric(result)
     only = given["only"]
-    if other is not None:
-        if only is not None:
-            raise UsageError("--only chooses values of --by", hint="drop it, or one of the batches")
-        return groups_of_two(result, yard.results(other, codec=given["codec"]), metric), metric
     wanted = None if only is None else [label.strip() for label in only.split(",")]
-    return groups_of(result, metric, by, wanted), metric
+    return groups_of(result, metric or _only_metric((result,), gates), by, wanted)
 
 
-def _only_metric(result: Result) -> str:
-    names = result.columns.names
-    if len(names) != 1:
-        raise UsageError(
-            f"{result.name} has {len(names)} metrics",
-            hint=f"say which with --metric: {', '.join(names[:20])}",
-        )
-    return names[0]
+def _only_metric(results: tuple[Result, ...], gates: bool) -> str | None:
+    """The one metric there is; gates may do without one."""
+    names = list(dict.fromkeys(name for result in results for name in result.columns.names))
+    if len(names) == 1:
+        return names[0]
+    if gates:
+        return None
+    who = " and ".join(result.name for result in results)
+    if not names:
+        raise UsageError(f"the tasks of {who} return no number", hint="there is nothing to compare")
+    raise UsageError(
+        f"{who} {'has' if len(results) == 1 else 'have'} {len(names)} metrics",
+        hint=f"say which with --metric: {', '.join(names[:20])}",
+    )
 
 
-def _compare(groups: Groups, metric: str, given: dict[str, Any]) -> list[Comparison]:
-    from runyard.reports.comparing import compare_groups
+def _options(given: dict[str, Any]) -> Options:
+    return {
+        "paired": given["paired"],
+        "baseline": given["baseline"],
+        "correction": None if given["correction"] == "none" else given["correction"],
+        "level": given["level"],
+        "better": given["better"],
+        "interval": given["interval"],
+    }
 
-    return compare_groups(
-        groups, metric, paired=given["paired"], baseline=given["baseline"],
-        correction=None if given["correction"] == "none" else given["correction"],
-        level=given["level"], better=given["better"], interval=given["interval"],
-    )  # fmt: skip
 
+def _compare(groups: Groups, options: Options, gates: bool) -> Compared:
+    """The comparisons; without any, and without gates that may still be judged, an error."""
+    from runyard.reports.comparing import Compared, compare_each, compare_groups
 
-def _judge(result: Result, gate: str, means: dict[str, float]) -> Verdict:
-    from runyard.reports.verdict import judge
-
-    return judge(result, gate, means)
+    if groups.metric is None:
+        return Compared([], {})
+    compared = compare_each(groups, groups.metric, **options)
+    if not compared.found and not gates:
+        compare_groups(groups, groups.metric, **options)
+    return compared
 
 
 def _words(comparison: Comparison) -> str:
@@ -182,19 +209,17 @@ def _table(found: list[Comparison]) -> str:
 def _document(
     result: Result,
     other: str | None,
-    metric: str,
-    found: list[Comparison],
-    gates: tuple[str, ...],
-    verdicts: list[Verdict],
+    groups: Groups,
+    compared: Compared,
+    verdicts: list[GateVerdict],
 ) -> dict[str, Any]:
-    judged = [
-        {"gate": gate, "holds": v.holds, "known": v.known, "text": v.text}
-        for gate, v in zip(gates, verdicts, strict=True)
-    ]
     return {
         "batch": result.name,
         "other": other,
-        "metric": metric or None,
-        "comparisons": [comparison.to_data() for comparison in found],
-        "gates": judged,
+        "metric": groups.metric,
+        "comparisons": [comparison.to_data() for comparison in compared.found],
+        "not_compared": [
+            {"a": a, "b": b, "reason": reason} for (a, b), reason in compared.missing.items()
+        ],
+        "gates": [verdict.to_data() for verdict in verdicts],
     }

@@ -3,7 +3,8 @@
     record ── rows, each checked ──▶ build ── one file a column ──▶ arrays mapped from disk
 
 A finished batch keeps its columns in its folder, so that ten million outcomes are decoded once.
-Any numeric field of what a task returned is a metric, by its dotted path.
+Any numeric field of what a task returned is a metric, by its dotted path; one that is a boolean in
+every task is a rate.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from runyard.spec.status import COMPLETED
 if TYPE_CHECKING:
     from runyard.reports.result import Result
 
-FORMAT = 2
+FORMAT = 3
 CHUNK = 65_536
 MOST_METRICS = 500
 FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
@@ -55,6 +56,8 @@ class Columns:
         self._checked: set[str] = set()
         self.total: int = index["total"]
         self.names: tuple[str, ...] = tuple(index["metrics"])
+        self.rates = frozenset(index["rates"])
+        """The metrics of which every value is a boolean."""
         kinds = {f"_{name}": kind for name, kind in FIXED.items()}
         kinds |= {str(number): "f8" for number in range(len(self.names))}
         self._files = {name: self._mapped(name, kind) for name, kind in kinds.items()}
@@ -188,7 +191,12 @@ def _build(result: Result, folder: Path) -> dict[str, Any]:
                 _write_gaps(writer, rows, codec)
             task = last + 1
         writer.skip(total - task)
-        return {"total": max(total, task), "metrics": list(writer.names), "sums": writer.sums()}
+        return {
+            "total": max(total, task),
+            "metrics": list(writer.names),
+            "rates": [name for name in writer.names if name not in writer.numeric],
+            "sums": writer.sums(),
+        }
 
 
 def _write_gaps(writer: _Writer, rows: list[OutcomeRow], codec: str) -> None:
@@ -222,6 +230,7 @@ class _Writer:
         self._fixed = {name: self._open(f"_{name}") for name in FIXED}
         self._metrics: dict[str, _Column] = {}
         self._written = 0
+        self.numeric: set[str] = set()  # metrics with a value that is no boolean
 
     @property
     def names(self) -> Iterable[str]:
@@ -254,7 +263,8 @@ class _Writer:
             values = [
                 read(row[3]) if row[1] == COMPLETED and row[3] is not None else None for row in rows
             ]
-        columns = _numbers(values)
+        columns, numeric = _numbers(values)
+        self.numeric |= numeric
         for name in columns:
             if name not in self._metrics:
                 self._metrics[name] = self._begin(len(self._metrics))
@@ -279,31 +289,38 @@ class _Writer:
         return _Column(self._files.enter_context(file))
 
 
-def _numbers(values: list[Any]) -> dict[str, NDArray[np.float64]]:
-    """The numeric fields of many values, by path."""
+def _numbers(values: list[Any]) -> tuple[dict[str, NDArray[np.float64]], set[str]]:
+    """The numeric fields of many values, by path; and those that are not all booleans."""
     alike = _of_one_shape(values)
     if alike is not None:
         with contextlib.suppress(OverflowError):  # a number too large for an array
-            return {path: np.array(column, float) for path, column in alike.items()}
+            columns, numeric = alike
+            return {path: np.array(column, float) for path, column in columns.items()}, numeric
     found: dict[str, NDArray[np.float64]] = {}
+    numeric = set()
     for at, value in enumerate(values):
         for path, number in leaves(value):
             if path not in found:
                 found[path] = np.full(len(values), np.nan)
             found[path][at] = number
-    return found
+            if type(number) is not bool:
+                numeric.add(path)
+    return found, numeric
 
 
-def _of_one_shape(values: list[Any]) -> dict[str, list[Any]] | None:
+def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], set[str]] | None:
     """The columns of values that are all bare numbers, or all the same flat fields of numbers."""
     kinds = {type(value) for value in values}
     if kinds <= _NUMBERS:
-        return {WHOLE: values}
-    if kinds != {dict} or any(value.keys() != values[0].keys() for value in values):
+        columns = {WHOLE: values}
+    elif kinds != {dict} or any(value.keys() != values[0].keys() for value in values):
         return None
-    columns = {key: [value[key] for value in values] for key in values[0]}
-    plain = all(type(key) is str and {type(x) for x in c} <= _NUMBERS for key, c in columns.items())
-    return columns if plain else None
+    else:
+        columns = {key: [value[key] for value in values] for key in values[0]}
+    held = {key: {type(x) for x in column} for key, column in columns.items()}
+    if not all(type(key) is str and kinds <= _NUMBERS for key, kinds in held.items()):
+        return None
+    return columns, {key for key, kinds in held.items() if kinds != {bool}}
 
 
 def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:

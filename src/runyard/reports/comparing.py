@@ -7,22 +7,27 @@ where they share random numbers or a case; otherwise the groups are compared as 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
-from runyard.reports.coordinates import coordinate
+from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
 from runyard.spec.codec import encode
 from runyard.spec.plan import Plan
+from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.stats.compare import (
     About,
     Better,
     Comparison,
+    Kind,
     adjusted,
+    check_rates,
     compare,
     paired_moments,
     paired_rates,
@@ -30,37 +35,131 @@ from runyard.stats.compare import (
     unpaired_rates,
 )
 from runyard.stats.compare_many import Correction, matches
+from runyard.stats.compare_result import Side
 from runyard.stats.moments import Moments
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
-Kind = Literal["auto", "t", "bootstrap"]
+Bools = NDArray[np.bool_]
 STREAMED = 1 << 20
 """So many values are compared by their moments alone: rank tests would sort all of them."""
 
 MOST_GROUPS = 200
+NO_TASK = 255
+"""The status of what would be a task if the plan were not a grown or shorter one."""
+
+
+class Options(TypedDict, total=False):
+    """How groups are compared."""
+
+    paired: bool | None  # None: in pairs where there are some
+    baseline: str | None  # None: every pair
+    correction: Correction | None
+    level: float
+    better: Better
+    interval: Kind
+
+
+class Part:
+    """The tasks of one side: a batch, or those of a batch that share a value."""
+
+    def __init__(self, result: Result, pick: Callable[[Array, Any], Array]) -> None:
+        self._columns = result.columns
+        self._pick = pick  # of a column those tasks, and this where there is no task
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of its batch."""
+        return self._columns.names
+
+    def values(self, metric: str) -> Floats:
+        """The values of a metric; NaN for a task without one."""
+        if metric not in self.metrics:
+            return np.full(len(self.states), np.nan)
+        return self._pick(self._columns.metric(metric), np.nan)
+
+    @cached_property
+    def states(self) -> Array:
+        """The code of each task's status, and `NO_TASK` where there is none."""
+        return self._pick(self._columns.fixed("status"), NO_TASK)
+
+    def is_rate(self, metric: str) -> bool:
+        """Whether no value of a metric is anything but a boolean."""
+        return metric in self._columns.rates or metric not in self.metrics
+
+    def share(self, status: int) -> float:
+        """The share of the tasks with an outcome that have this status; NaN without outcomes."""
+        ended = np.count_nonzero((self.states != NO_TASK) & (self.states != 0))
+        return np.count_nonzero(self.states == status) / ended if ended else math.nan
+
+    def side(self, finite: Bools, kept: Bools) -> Side:
+        """What became of its tasks: which have a number, and which of these are compared."""
+        states = self.states
+        count = np.count_nonzero
+        return Side(
+            tasks=int(count(states != NO_TASK)),
+            compared=int(count(kept)),
+            no_partner=int(count(finite & ~kept)),
+            not_a_number=int(count((states == COMPLETED) & ~finite)),
+            failed=int(count(states == FAILED)),
+            cancelled=int(count(states == CANCELLED)),
+            unfinished=int(count(states == 0)),
+        )
 
 
 class Groups:
-    """Values by label; in a paired set, value i of every group belongs together."""
+    """What is compared, by label; in a paired set, task i of every group belongs together.
 
-    def __init__(self, values: dict[str, Floats], paired: bool) -> None:
-        self.values = values
+    Without a metric there are sides, and nothing that they are compared on.
+    """
+
+    def __init__(self, parts: Mapping[str, Part], paired: bool, metric: str | None) -> None:
+        self.parts = dict(parts)
         self.paired = paired
+        self.metric = metric
 
-    def means(self) -> dict[str, float]:
-        """The mean of each group."""
-        found = {}
-        for label, values in self.values.items():
-            moments = _moments(values)
-            if moments.count:
-                found[label] = moments.mean
-        return found
+    @cached_property
+    def values(self) -> dict[str, Floats]:
+        """The values of the metric by label."""
+        if self.metric is None:
+            return {}
+        return {label: part.values(self.metric) for label, part in self.parts.items()}
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric that one of them has."""
+        return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.metrics))
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether the metric is one of booleans."""
+        metric = self.metric
+        return metric is not None and all(part.is_rate(metric) for part in self.parts.values())
+
+    def mean(self, label: str) -> float:
+        """The mean of a group's values; NaN without any."""
+        return _moments(self.values[label]).mean
 
 
-def groups_of(result: Result, metric: str, by: str, wanted: Sequence[str] | None = None) -> Groups:
+@dataclass(frozen=True)
+class Compared:
+    """The comparisons that could be made, and why others could not."""
+
+    found: list[Comparison]
+    missing: dict[tuple[str, str], str]
+
+
+def whole(result: Result) -> Part:
+    """All tasks of a batch."""
+    return Part(result, lambda column, _: column)
+
+
+def groups_of(
+    result: Result, metric: str | None, by: str, wanted: Sequence[str] | None = None
+) -> Groups:
     """The groups of one batch by a parameter, its variant or its case; all, or some of them."""
     axis = coordinate(result.coordinates, by)
     labels = _unique([text_of(value) for value in axis.values])
@@ -72,70 +171,103 @@ def groups_of(result: Result, metric: str, by: str, wanted: Sequence[str] | None
             f"{by} has {len(chosen):,} values",
             hint=f"compare by what has at most {MOST_GROUPS}, or choose some with --only",
         )
-    array, plan = result.columns.metric(metric), result.recorded.plan
-    number = axis.axis
+    _check_metric(metric, result)
+    plan, number = result.recorded.plan, axis.axis
     if plan is None or number is None:
         codes = axis.codes(0, result.columns.total)
-        return Groups({label: array[codes == at] for label, at in chosen.items()}, False)
-    cube = _cube(plan, array)
-    along = np.moveaxis(cube, number, 0)
-    values = {label: along[at].reshape(-1) for label, at in chosen.items()}
+        parts = {label: _with_code(result, codes, at) for label, at in chosen.items()}
+        return Groups(parts, False, metric)
+    cubes = _Cubes(plan, plan.replicates)
+    parts = {label: _along(result, cubes, number, at) for label, at in chosen.items()}
     others = [a for at, a in enumerate(plan.axes, start=1) if at != number]
-    return Groups(values, plan.common_random_numbers or any(len(a.values) > 1 for a in others))
+    paired = plan.common_random_numbers or any(len(a.values) > 1 for a in others)
+    return Groups(parts, paired, metric)
 
 
-def groups_of_two(a: Result, b: Result, metric: str) -> Groups:
+def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
     """Two batches as two groups."""
     if a.name == b.name:
         raise UsageError(f"{a.name} can't be compared with itself", hint="name two batches")
-    arrays = [result.columns.metric(metric) for result in (a, b)]
-    plans = [result.recorded.plan for result in (a, b)]
+    _check_metric(metric, a, b)
+    plans = a.recorded.plan, b.recorded.plan
     if plans[0] is None or plans[1] is None or not _alike(plans[0], plans[1]):
-        return Groups({a.name: arrays[0], b.name: arrays[1]}, False)
+        return Groups({a.name: whole(a), b.name: whole(b)}, False, metric)
     if a.seed != b.seed and all(len(axis.values) == 1 for axis in plans[0].axes):
-        return Groups({a.name: arrays[0], b.name: arrays[1]}, False)
-    least = min(plan.replicates for plan in plans if plan is not None)
-    cubes = [_cube(p, m)[:least] for p, m in zip(plans, arrays, strict=True) if p is not None]
-    return Groups({a.name: cubes[0].ravel(), b.name: cubes[1].ravel()}, True)
+        return Groups({a.name: whole(a), b.name: whole(b)}, False, metric)
+    most = max(plans[0].replicates, plans[1].replicates)
+    parts = {
+        result.name: Part(result, _Cubes(plan, most).flat)
+        for result, plan in ((a, plans[0]), (b, plans[1]))
+    }
+    return Groups(parts, True, metric)
 
 
-def compare_groups(
-    groups: Groups,
-    metric: str,
-    *,
-    paired: bool | None = None,
-    baseline: str | None = None,
-    correction: Correction | None = "holm",
-    level: float = 0.95,
-    better: Better = "higher",
-    interval: Kind = "auto",
-) -> list[Comparison]:
+def compare_groups(groups: Groups, metric: str, **options: Unpack[Options]) -> list[Comparison]:
     """Every pair of groups, or each against a baseline, corrected for having made several."""
-    values = groups.values
-    if paired and len({len(v) for v in values.values()}) > 1:
+    compared = compare_each(groups, metric, **options)
+    for reason in compared.missing.values():
+        raise UsageError(reason, hint="a comparison takes two values or more on each side")
+    return compared.found
+
+
+def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Compared:
+    """The same, of those pairs that have enough values."""
+    values, baseline = groups.values, options.get("baseline")
+    in_pairs = options.get("paired")
+    if in_pairs and len({len(v) for v in values.values()}) > 1:
         raise UsageError("these groups have no pairs", hint="leave --paired out")
     if baseline is not None and baseline not in values:
         raise NotFound(f"there is no {baseline!r}", hint=f"there are: {', '.join(values)}")
-    in_pairs = groups.paired if paired is None else paired
+    in_pairs = groups.paired if in_pairs is None else in_pairs
     chosen = matches(values, baseline)
     if not chosen:
         raise UsageError("there is only one group", hint="compare by what has several values")
-    found = []
+    kind = options.get("interval", "auto")
+    if kind == "auto":
+        kind = "score" if groups.is_rate else "t"
+    found: list[Comparison] = []
+    missing: dict[tuple[str, str], str] = {}
     for one, other in chosen:
-        about = About(one, other, metric, better)
+        about = About(one, other, metric, options.get("better", "higher"))
         a, b = values[one], values[other]
-        kept_a, kept_b = np.isfinite(a), np.isfinite(b)
-        if in_pairs:
-            kept_a = kept_b = kept_a & kept_b
+        finite_a, finite_b = np.isfinite(a), np.isfinite(b)
+        kept_a, kept_b = (finite_a & finite_b,) * 2 if in_pairs else (finite_a, finite_b)
+        parts = groups.parts
+        sides = parts[one].side(finite_a, kept_a), parts[other].side(finite_b, kept_b)
+        if min(side.compared for side in sides) < 2:
+            missing[one, other] = _too_few(about, in_pairs, sides)
+            continue
         a, b = _kept(a, kept_a), _kept(b, kept_b)
-        if min(len(a), len(b)) < 2:
-            few = one if len(a) < 2 else other
-            raise UsageError(
-                f"{few} has {min(len(a), len(b))} values of {metric}",
-                hint="a comparison takes two or more on each side",
-            )
-        found.append(_one(a, b, in_pairs, level, about, interval))
-    return adjusted(found, correction)
+        made = _one(a, b, in_pairs, options.get("level", 0.95), about, kind)
+        found.append(replace(made, sides=sides))
+    return Compared(adjusted(found, options.get("correction", "holm")), missing)
+
+
+def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
+    """Why two groups are not compared."""
+    if paired:
+        said = f"{about.a} and {about.b} have {_counted(sides[0].compared, 'pair')} with values"
+        few = list(zip((about.a, about.b), sides, strict=True))
+    else:
+        few = [
+            (label, side)
+            for label, side in zip((about.a, about.b), sides, strict=True)
+            if side.compared < 2
+        ]
+        said = " and ".join(f"{label} has {_counted(s.compared, 'value')}" for label, s in few)
+    left_out = ", ".join(side.words(label) for label, side in few if side.left_out)
+    return f"{said} of {about.metric}" + (f" (left out: {left_out})" if left_out else "")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _check_metric(metric: str | None, *results: Result) -> None:
+    """Refuse a metric that none of them has, unless no task of theirs has returned a number."""
+    known = [result for result in results if result.columns.names]
+    if metric is not None and known and not any(metric in r.columns.names for r in known):
+        known[0].columns.metric(metric)
 
 
 def _kept(values: Floats, kept: NDArray[np.bool_]) -> Floats:
@@ -146,7 +278,8 @@ def _kept(values: Floats, kept: NDArray[np.bool_]) -> Floats:
 def _one(a: Floats, b: Floats, paired: bool, level: float, about: About, kind: Kind) -> Comparison:
     if max(len(a), len(b)) < STREAMED or kind == "bootstrap":
         return compare(a, b, paired=paired, level=level, about=about, interval=kind)
-    if kind == "auto" and _is_rate(a) and _is_rate(b):
+    if kind == "score":
+        check_rates(a, b)
         if paired:
             both, neither = int(np.count_nonzero(a * b)), int(np.count_nonzero(a + b == 0))
             alone = int(a.sum()) - both, int(b.sum()) - both
@@ -166,23 +299,52 @@ def _moments(a: Floats, minus: Floats | None = None) -> Moments:
     return found
 
 
-def _is_rate(values: Floats) -> bool:
-    parts = range(0, len(values), STREAMED)
-    return all(np.isin(values[low : low + STREAMED], (0.0, 1.0)).all() for low in parts)
+class _Cubes:
+    """Columns by replicate and by each axis of a plan."""
+
+    def __init__(self, plan: Plan, replicates: int) -> None:
+        self._plan = plan
+        self._replicates = replicates
+        self._made: dict[int, tuple[Array, Array]] = {}  # with its column, which keeps its id
+
+    def flat(self, column: Array, missing: Any) -> Array:
+        """A column with a place for every task that a plan of so many replicates has."""
+        return self.of(column, missing).reshape(-1)
+
+    def of(self, column: Array, missing: Any) -> Array:
+        """The cube of a column; `missing` where a grown or shorter plan has no task."""
+        plan = self._plan
+        sides = (self._replicates, *(len(axis.values) for axis in plan.axes))
+        if len(plan.boxes) == 1 and self._replicates == plan.replicates:
+            return column.reshape(sides)
+        if id(column) not in self._made:
+            self._made[id(column)] = (
+                column,
+                self._filled(column, np.full(sides, missing, column.dtype)),
+            )
+        return self._made[id(column)][1]
+
+    def _filled(self, column: Array, cube: Array) -> Array:
+        start = 0
+        for box in self._plan.boxes:
+            part = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
+            shape = [high - low for low, high in zip(box.low, box.high, strict=True)]
+            cube[part] = column[start : start + math.prod(shape)].reshape(shape)
+            start += math.prod(shape)
+        return cube
 
 
-def _cube(plan: Plan, array: Floats) -> Floats:
-    """A column by replicate and by each axis; NaN where a grown plan has no task."""
-    sides = (plan.replicates, *(len(axis.values) for axis in plan.axes))
-    if len(plan.boxes) == 1:
-        return array.reshape(sides)
-    cube, start = np.full(sides, np.nan), 0
-    for box in plan.boxes:
-        part = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
-        shape = [high - low for low, high in zip(box.low, box.high, strict=True)]
-        cube[part] = array[start : start + math.prod(shape)].reshape(shape)
-        start += math.prod(shape)
-    return cube
+def _along(result: Result, cubes: _Cubes, axis: int, at: int) -> Part:
+    """The tasks at one position of an axis."""
+    return Part(
+        result,
+        lambda column, missing: np.moveaxis(cubes.of(column, missing), axis, 0)[at].reshape(-1),
+    )
+
+
+def _with_code(result: Result, codes: Codes, code: int) -> Part:
+    """The tasks that have one value."""
+    return Part(result, lambda column, _: column[codes == code])
 
 
 def _alike(a: Plan, b: Plan) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -99,17 +99,26 @@ class Grouping:
 
 
 def summarise(
-    result: Result, metrics: Iterable[str] | None = None, by: Sequence[str] = ()
+    result: Result,
+    metrics: Iterable[str] | None = None,
+    by: Sequence[str] = (),
+    rates: Collection[str] = (),
 ) -> list[Group]:
-    """Each metric's summary, for each combination of what `by` names, in the author's order."""
+    """Each metric's summary, for each combination of what `by` names, in the author's order.
+
+    Metrics of booleans are rates, and so are those of 0 and 1 that are declared in `rates`.
+    """
     from runyard.stats.summary import Summary
 
     wanted = result.columns.chosen(metrics)
     grouping = Grouping(result, by)
     arrays = {name: result.columns.metric(name) for name in wanted}
+    rates = {*rates, *result.columns.rates}
     found: dict[int, dict[str, Summary]] = {}
     for code, tasks, members in grouping.members():
-        group = found.setdefault(code, {name: Summary() for name in wanted})
+        if code not in found:
+            found[code] = {name: Summary(rate=name in rates) for name in wanted}
+        group = found[code]
         for name, array in arrays.items():
             part = array[tasks]
             group[name].add_array(part if members is None else part[members])

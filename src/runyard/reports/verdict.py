@@ -1,4 +1,4 @@
-"""Whether a batch meets a condition: gates on what came out, and rules for when to stop."""
+"""Whether a batch meets a condition: the figures that one asks for, and rules for when to stop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runyard.errors import BadSpec, NotFound, UsageError
-from runyard.stats.conditions import Condition, Verdict, parse
+from runyard.errors import BadSpec, UsageError
+from runyard.reports.metrics import summarise
+from runyard.stats.conditions import Condition, Verdict, parse_rule
 from runyard.stats.intervals import Interval
 from runyard.stats.stopping import ConfidenceSequence, RateSequence
 from runyard.stats.summary import Summary
@@ -28,7 +29,6 @@ class Figures:
     """What a condition asks for, out of summaries."""
 
     summaries: Mapping[str, Summary]
-    means: Mapping[str, float]  # by label, for conditions such as `b >= a`
     failed: float
     completed: float
     sequential: bool = False  # intervals hold however often one looks
@@ -51,10 +51,6 @@ class Figures:
         names = {"min": "minimum", "max": "maximum", "sum": "total", "rate": "mean"}
         return float(getattr(moments, names.get(name, name)))
 
-    def group_mean(self, label: str) -> float | None:
-        """The mean of the variant of this label; None where there is none."""
-        return self.means.get(label)
-
     def share(self, status: str) -> float:
         """The share of the tasks with this status."""
         return self.failed if status == "failed" else self.completed
@@ -66,24 +62,6 @@ class Figures:
         if rate is not None:
             return RATES.interval(rate.successes, rate.total, level)
         return MEANS.interval(summary.moments, level)
-
-
-def judge(result: Result, text: str, means: Mapping[str, float] | None = None) -> Verdict:
-    """Whether a batch as it stands meets a condition."""
-    condition = parse(text)
-    labels = means or {}
-    metrics = condition.metrics(labels)
-    known = result.columns.names
-    for name in condition.bare_names():
-        if name not in labels and name not in known:
-            there = ", ".join([*labels, *known][:20]) or "none: the tasks return no number"
-            raise NotFound(
-                f"{name!r} is neither a metric nor one of what is compared",
-                hint=f"there are: {there}"
-                + ("" if labels else "; with --by and --metric also the variants"),
-            )
-    groups = result.summaries(metrics) if metrics else []
-    return condition.evaluate(_figures(result, groups[0].summaries if groups else {}, labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +90,7 @@ class Look:
 
 def check_rule(text: str, *, listed: bool) -> None:
     """Refuse a rule for when to stop that can't be read, or that nothing ever meets."""
-    for goal in parse(text).goals():
-        if goal.half <= 0:
-            raise UsageError(
-                f"{text!r}: no interval is ever narrower than {goal.half:g}",
-                hint="wait for a width above zero",
-            )
+    parse_rule(text)
     if listed:
         raise BadSpec(
             "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
@@ -130,18 +103,21 @@ def look(result: Result, text: str) -> Look:
     The next look comes when the interval should be narrow enough, at most three times the
     replicates from here, at least a tenth more.
     """
-    condition = parse(text)
+    condition = parse_rule(text)
     plan = result.recorded.plan
     replicates = plan.replicates if plan is not None else 1
     apart = plan.apart() if plan is not None else []
     metrics = condition.metrics()
     if metrics and not result.columns.names and replicates < FIRST_LOOK:
         return Look([], FIRST_LOOK)  # the few that there are have failed; more may not
+    stats = result.stats
+    done = stats.done or math.nan
+    shares = stats.failed / done, stats.completed / done
     verdicts, needed = [], 0.0
-    for group in result.summaries(metrics, apart):
-        verdicts.append(
-            (group.labels, condition.evaluate(_figures(result, group.summaries, {}, True)))
-        )
+    for group in summarise(result, metrics, apart, condition.rates()):
+        check_rates(condition, group.summaries)
+        figures = Figures(group.summaries, *shares, sequential=True)
+        verdicts.append((group.labels, condition.evaluate(figures)))
         needed = max(needed, *_more(condition, group.summaries), 0.0)
     wanted = math.ceil(replicates * (1 + needed)) if needed else replicates * 2
     least = max(FIRST_LOOK, replicates + math.ceil(replicates / 10))
@@ -164,12 +140,12 @@ def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]
     return found
 
 
-def _figures(
-    result: Result,
-    summaries: Mapping[str, Summary],
-    means: Mapping[str, float],
-    sequential: bool = False,
-) -> Figures:
-    stats = result.stats
-    done = stats.done or 1
-    return Figures(summaries, means, stats.failed / done, stats.completed / done, sequential)
+def check_rates(condition: Condition, summaries: Mapping[str, Summary]) -> None:
+    """Refuse `rate(m)` of a metric that is none."""
+    for name in condition.rates():
+        summary = summaries[name]
+        if summary.count and summary.rate is None:
+            raise UsageError(
+                f"{name} is no rate: it has values other than 0 and 1",
+                hint=f"write mean({name}) instead of rate({name})",
+            )

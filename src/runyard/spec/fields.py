@@ -12,8 +12,10 @@ WHOLE = "value"
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Every number in a value, with its path; booleans count as 0 and 1."""
-    if isinstance(value, bool | int | float):
+    """Every number in a value, with its path; booleans stay booleans, which count as 0 and 1."""
+    if isinstance(value, bool):
+        yield path or WHOLE, value
+    elif isinstance(value, int | float):
         try:
             yield path or WHOLE, float(value)
         except OverflowError:

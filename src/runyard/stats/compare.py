@@ -1,7 +1,7 @@
 """Two variants compared: how large the difference is, how sure that is, what could have been found.
 
     values ──▶ Moments ──▶ paired_moments / unpaired_moments ──┐
-    0 and 1 ─▶ counts ───▶ paired_rates   / unpaired_rates   ──┴─▶ Comparison ──▶ words
+    booleans ▶ counts ───▶ paired_rates   / unpaired_rates   ──┴─▶ Comparison ──▶ words
 
 Means take moments and rates take counts, so data that do not fit in memory are compared as a
 stream; arrays give the rank tests and the bootstrap on top. `compare` picks what fits the data.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,9 @@ __all__ = [
     "paired", "paired_moments", "paired_rates", "unpaired", "unpaired_moments", "unpaired_rates",
 ]  # fmt: skip
 
+Kind = Literal["auto", "t", "score", "bootstrap"]
+"""The interval of a difference; `auto` is `score` for rates and `t` for everything else."""
+
 _CELLS = 1 << 20  # resampled values held at a time
 _NOISE = 1e-13  # a spread below this share of the values is rounding, not data
 _LARGEST = 1e150  # the square of anything larger is out of a float's reach
@@ -45,16 +48,21 @@ def compare(
     paired: bool,
     level: float = 0.95,
     about: About | None = None,
-    interval: Literal["auto", "t", "bootstrap"] = "auto",
+    interval: Kind = "auto",
 ) -> Comparison:
-    """Compare two arrays by what they hold: rates if every value is 0 or 1, otherwise means.
+    """Compare two arrays by what they hold: rates if both are boolean, otherwise means.
 
-    `interval="t"` treats 0 and 1 as any other number; "bootstrap" gives the studentized interval.
+    `interval="score"` compares the numbers 0 and 1 as rates too, and "t" takes booleans for
+    numbers; "bootstrap" gives the studentized interval.
     """
-    if interval not in ("auto", "t", "bootstrap"):
-        raise UsageError(f"there is no interval {interval!r}", hint="use auto, t or bootstrap")
+    if interval not in get_args(Kind):
+        raise UsageError(
+            f"there is no interval {interval!r}", hint=f"use {', '.join(get_args(Kind))}"
+        )
     first, second = _values(a), _values(b)
-    if interval == "auto" and _is_rate(first) and _is_rate(second):
+    if interval == "auto" and all(np.asarray(side).dtype.kind == "b" for side in (a, b)):
+        interval = "score"
+    if interval == "score":
         return _rates(first, second, paired, level, about)
     found = (_paired if paired else _unpaired)(first, second, level, about)
     if interval == "bootstrap" and found.interval.half > 0:
@@ -71,7 +79,7 @@ def compare_all(
     level: float = 0.95,
     metric: str = "",
     better: Better = "higher",
-    interval: Literal["auto", "t", "bootstrap"] = "auto",
+    interval: Kind = "auto",
 ) -> list[Comparison]:
     """Compare every pair of groups, or each with a baseline, and adjust the p values for that.
 
@@ -91,9 +99,9 @@ def compare_all(
     for one, other in matches(groups, baseline):
         a, b, about = groups[one], groups[other], About(one, other, metric, better)
         if isinstance(a, Moments) and isinstance(b, Moments):
-            if paired or interval == "bootstrap":
+            if paired or interval in ("bootstrap", "score"):
                 raise UsageError(
-                    "moments of groups hold neither pairs nor values to resample",
+                    "moments of groups hold neither pairs nor single values",
                     hint="use paired_moments with the moments of the differences, or arrays",
                 )
             found.append(unpaired_moments(a, b, level, about))
@@ -270,6 +278,7 @@ def _unpaired(a: Floats, b: Floats, level: float, about: About | None) -> Compar
 
 
 def _rates(a: Floats, b: Floats, paired: bool, level: float, about: About | None) -> Comparison:
+    check_rates(a, b)
     if not paired:
         _check_count(min(len(a), len(b)), "values in each group")
         return unpaired_rates(int(a.sum()), len(a), int(b.sum()), len(b), level, about)
@@ -300,8 +309,15 @@ def _values(values: ArrayLike) -> Floats:
     return found
 
 
-def _is_rate(values: Floats) -> bool:
-    return bool(((values == 0) | (values == 1)).all())
+def check_rates(*groups: Floats) -> None:
+    """Refuse score intervals for anything but 0 and 1."""
+    for values in groups:
+        odd = values[(values != 0) & (values != 1)]
+        if len(odd):
+            raise UsageError(
+                f"a score interval is for values of 0 and 1, and {odd[0]:g} is among these",
+                hint="compare means, with the interval t",
+            )
 
 
 def _check_pairs(a: Floats, b: Floats) -> None:

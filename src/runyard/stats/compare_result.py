@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from runyard.errors import UsageError
@@ -31,6 +31,43 @@ class About:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What became of the tasks of one side: how many are compared, and why the others are not."""
+
+    tasks: int
+    compared: int
+    no_partner: int = 0  # it has a value, and the task it would be paired with has none
+    not_a_number: int = 0  # it completed without a finite number
+    failed: int = 0
+    cancelled: int = 0
+    unfinished: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """How many are not compared."""
+        return self.tasks - self.compared
+
+    def words(self, label: str) -> str:
+        """Why tasks are not compared: `183 of old (180 without a partner, 3 failed)`."""
+        reasons = {
+            "without a partner": self.no_partner,
+            "without a number": self.not_a_number,
+            "failed": self.failed,
+            "cancelled": self.cancelled,
+            "unfinished": self.unfinished,
+        }
+        found = {reason: count for reason, count in reasons.items() if count}
+        if len(found) == 1:
+            return f"{self.left_out:,} of {label} {next(iter(found))}"
+        each = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
+        return f"{self.left_out:,} of {label} ({each})"
+
+    def to_data(self) -> dict[str, int]:
+        """Every count as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Two variants compared on one metric. The effect is a minus b."""
 
@@ -50,6 +87,7 @@ class Comparison:
     p_adjusted: float | None = None  # for having made several comparisons
     correction: str | None = None
     power: float = POWER
+    sides: tuple[Side, Side] | None = None  # the tasks of a and of b, where values are of tasks
 
     @property
     def a(self) -> str:
@@ -101,6 +139,18 @@ class Comparison:
         size = f"{plus_minus(abs(self.effect), half)}{unit}"
         return f"{self.winner} beats {loser} by {size} ({'; '.join(facts)})"
 
+    def left_out_words(self) -> str:
+        """How many tasks are compared and why the others are not; empty if all are."""
+        if self.sides is None or not any(side.left_out for side in self.sides):
+            return ""
+        first, second = self.sides
+        named = zip((self.a, self.b), self.sides, strict=True)
+        reasons = [side.words(label) for label, side in named if side.left_out]
+        return (
+            f"{self._count_words()} out of {first.tasks:,} and {second.tasks:,} tasks; "
+            f"left out: {', '.join(reasons)}"
+        )
+
     def to_data(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
         return {
@@ -127,6 +177,7 @@ class Comparison:
             "detectable": self.detectable,
             "power": self.power,
             "winner": self.winner,
+            "sides": None if self.sides is None else [side.to_data() for side in self.sides],
             "words": self.words(),
         }
 

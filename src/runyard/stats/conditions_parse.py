@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from runyard.errors import UsageError
+from runyard.stats import conditions_terms as terms
 from runyard.stats import conditions_tree as tree
 
 MAX_WORDS = 200
@@ -20,16 +21,18 @@ _WORD = re.compile(
     r"""(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[ ]?%)?)
       | (?P<name>[^\W\d]\w*(?:\.\w+)*)
       | (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<path>\.[^\W\d]\w*(?:\.\w+)*)
       | (?P<sign><=|>=|==|!=|[-<>+*/()])""",
     re.VERBOSE | re.DOTALL,
 )
 _LEVELED = re.compile(r"(ci|low|high|q|p)([0-9]{1,2}(?:\.[0-9]{1,3})?)")
+_OF_SIDE = re.compile(rf"(.+)\.({_LEVELED.pattern})"), re.compile(r"(.+)\.([^.]+)")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _NOT, _COMPARISON, _UNARY = 3, 4, 7
 _POWERS = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6, "/": 6} | dict.fromkeys(
     _COMPARISONS, _COMPARISON
 )
-_FUNCTIONS = f"{', '.join(tree.STATISTICS)}, q90, ci95, low95, high95"
+_FUNCTIONS = f"{', '.join(terms.STATISTICS)}, q90, ci95, low95, high95, p"
 _MISTAKES = {
     "=": "write == for equal",
     "&": "write 'and'",
@@ -40,7 +43,7 @@ _MISTAKES = {
     '"': "the quote is not closed",
     "'": "the quote is not closed",
 }
-_Node = tree.Term | tree.Test
+_Node = terms.Term | tree.Test
 
 
 class _Word(NamedTuple):
@@ -98,7 +101,7 @@ class _Reader:
         at = self.word.at
         second = self.term(self.expression(power + 1), at)
         if power != _COMPARISON:
-            return tree.Calculated(sign, first, second)
+            return terms.Calculated(sign, first, second)
         if self._sign() in _COMPARISONS:
             raise self.unexpected("'and', 'or' or the end", hint="join two comparisons with 'and'")
         return tree.Compared(sign, first, second)
@@ -113,7 +116,7 @@ class _Reader:
         if sign == "-":
             self._take()
             at = self.word.at
-            return tree.Negated(self.term(self.expression(_UNARY), at))
+            return terms.Negated(self.term(self.expression(_UNARY), at))
         if sign == "(":
             self._take()
             inner = self.expression(0)
@@ -124,65 +127,103 @@ class _Reader:
         if word.kind == "name" and sign not in ("and", "or"):
             return self._named()
         if word.kind == "quoted":
-            return tree.Bare(self._metric())
+            return self._quoted()
         raise self.unexpected("a number, a metric or a function")
 
-    def _number(self) -> tree.Number:
-        number = tree.Number(self.word.text)
+    def _number(self) -> terms.Number:
+        number = terms.Number(self.word.text)
         if not math.isfinite(number.number):
             raise _error(self._text, self.word.at, "the number is too large")
         self._take()
         return number
 
-    def _named(self) -> tree.Term:
+    def _named(self) -> terms.Term:
+        """What begins with a name: a function, a share or a name that stands alone."""
+        if self._follows("("):
+            return self._function(*_split(self.word.text))
+        label, _, last = self.word.text.rpartition(".")
+        if last.lower() in terms.SHARES or self.word.text.lower() in terms.RESERVED:
+            self._take()
+            return terms.Share(last.lower(), label or None)
+        return terms.Bare(self._name())
+
+    def _quoted(self) -> terms.Term:
+        """What begins with a name in quotes: it alone, or something of a side of that name."""
+        name = self._name()
+        if self.word.kind != "path":
+            return terms.Bare(name)
+        path = self.word.text[1:]
+        if self._follows("("):
+            return self._function(path, name)
+        self._take()
+        if path.lower() in terms.SHARES:
+            return terms.Share(path.lower(), name)
+        return terms.Statistic("mean", path, label=name)
+
+    def _function(self, name: str, label: str | None) -> terms.Term:
+        """A function of a metric, by itself or of a side, or of a difference."""
         word = self.word
-        if self._words[self._at + 1].text != "(":
-            if word.text.lower() in tree.RESERVED:
-                self._take()
-                return tree.Share(word.text.lower())
-            return tree.Bare(self._metric())
-        leveled = _LEVELED.fullmatch(word.text)
-        if word.text not in tree.STATISTICS and leveled is None:
-            problem = f"there is no function {word.text!r}"
+        leveled = _LEVELED.fullmatch(name)
+        if name not in (*terms.STATISTICS, "p") and leveled is None:
+            problem = f"there is no function {name!r}"
             raise _error(self._text, word.at, problem, hint=f"functions: {_FUNCTIONS}")
         self._take()
         self._expect("(")
-        if leveled is None:
-            found = tree.Statistic(word.text, self._metric())
+        found: terms.Term
+        if leveled is not None:
+            found = self._with_level(word, leveled, label)
+        elif name == "p":
+            found = self._difference("p", None, label)
         else:
-            found = self._with_level(word, leveled)
+            found = terms.Statistic(name, self._name(), label=label)
         self._expect(")")
         return found
 
-    def _with_level(self, word: _Word, leveled: re.Match[str]) -> tree.Statistic:
-        level = float(Decimal(leveled[2]) / 100)
-        if leveled[1] in "qp":
-            return tree.Statistic("quantile", self._metric(), level)
+    def _with_level(self, word: _Word, leveled: re.Match[str], label: str | None) -> terms.Term:
+        name, level = leveled[1], float(Decimal(leveled[2]) / 100)
+        if name in "qp":
+            return terms.Statistic("quantile", self._name(), level, label=label)
         if level == 0:
             raise _error(self._text, word.at, "a level of 0 says nothing", hint="write ci95")
-        if self.word.kind != "name" or self._words[self._at + 1].text != "(":
-            return tree.Statistic(leveled[1], self._metric(), level)
+        if self._follows("-"):
+            return self._difference(name, level, label)
+        if self.word.kind != "name" or not self._follows("("):
+            return terms.Statistic(name, self._name(), level, label=label)
         of = self.word.text
         if of not in ("mean", "rate"):
             raise self.unexpected(
-                "mean(metric) or rate(metric)", hint="intervals exist for means and rates"
+                "mean(metric) or rate(metric)",
+                hint="intervals exist for means, rates and differences such as new - old",
             )
         self._take()
         self._expect("(")
-        found = tree.Statistic(leveled[1], self._metric(), level, of)
+        found = terms.Statistic(name, self._name(), level, of, label)
         self._expect(")")
         return found
 
-    def _metric(self) -> str:
+    def _difference(self, figure: str, level: float | None, label: str | None) -> terms.Difference:
+        """`new - old` as the argument of a function."""
+        if label is not None:
+            raise self.unexpected("a metric", hint="a difference is about two sides, not of one")
+        first = self._name("the name of one side")
+        self._expect("-")
+        second = self._name("the name of the other side")
+        if self.word.text == "-":
+            raise self.unexpected("')'", hint='quote a name with dashes: p("my-batch" - old)')
+        return terms.Difference(figure, first, second, level)
+
+    def _follows(self, sign: str) -> bool:
+        """Whether this sign comes after the word."""
+        return self._words[min(self._at + 1, len(self._words) - 1)].text == sign
+
+    def _name(self, what: str = "the name of a metric") -> str:
         word = self.word
         if word.kind == "quoted":
             name = re.sub(r"\\(.)", r"\1", word.text[1:-1], flags=re.DOTALL)
         else:
             name = word.text if word.kind == "name" else ""
-        if not name or (word.kind == "name" and name.lower() in tree.RESERVED):
-            raise self.unexpected(
-                "the name of a metric", hint='quote a name of odd characters: mean("p-value")'
-            )
+        if not name or (word.kind == "name" and name.lower() in terms.RESERVED):
+            raise self.unexpected(what, hint='quote a name of odd characters: mean("p-value")')
         self._take()
         return name
 
@@ -201,9 +242,9 @@ class _Reader:
             raise self.unexpected(f"{text!r}")
         self._take()
 
-    def term(self, node: _Node, at: int) -> tree.Term:
+    def term(self, node: _Node, at: int) -> terms.Term:
         """The node, which has to be a term."""
-        if isinstance(node, tree.Term):
+        if isinstance(node, terms.Term):
             return node
         raise _error(self._text, at, "expected a number or a metric and found a comparison")
 
@@ -218,6 +259,14 @@ class _Reader:
         """Say what was expected at this word."""
         found = "the end" if self.word.kind == "end" else repr(self.word.text)
         return _error(self._text, self.word.at, f"expected {expected} and found {found}", hint=hint)
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    """A function, and the side that stands before it; the dot in `p99.9` is none between them."""
+    if _LEVELED.fullmatch(word):
+        return word, None
+    of_side = _OF_SIDE[0].fullmatch(word) or _OF_SIDE[1].fullmatch(word)
+    return (word, None) if of_side is None else (of_side[2], of_side[1])
 
 
 def _words(text: str) -> list[_Word]:

@@ -1,4 +1,4 @@
-"""One metric in one pass: moments, quantiles and, where every value is 0 or 1, a rate.
+"""One metric in one pass: moments, quantiles and, where every value is a boolean, a rate.
 
 Also how figures are shown to people: no more digits than their interval deserves.
 """
@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from runyard.spec import codec
@@ -19,13 +20,21 @@ from runyard.stats.rates import Rate
 
 
 class Summary:
-    """What there is to say about one metric; merges in any order to the same digits."""
+    """What there is to say about one metric; merges in any order to the same digits.
 
-    __slots__ = ("moments", "quantiles")
+    Booleans make a rate, numbers don't, even if all of them are 0 or 1: those may be counts or
+    scores. `rate` declares that the numbers 0 and 1 stand for False and True.
+    """
 
-    def __init__(self, values: ArrayLike | None = None, *, order: int = 4) -> None:
+    __slots__ = ("_boolean", "_declared", "moments", "quantiles")
+
+    def __init__(
+        self, values: ArrayLike | None = None, *, order: int = 4, rate: bool = False
+    ) -> None:
         self.moments = Moments(order=order)
         self.quantiles = Quantiles()
+        self._declared = rate
+        self._boolean = True  # until there is a number
         if values is not None:
             self.add_array(values)
 
@@ -33,16 +42,21 @@ class Summary:
         """Take in one value."""
         self.moments.add(value)
         self.quantiles.add(value)
+        if value is not None and not self._declared:
+            self._boolean = self._boolean and isinstance(value, bool | np.bool_)
 
     def add_array(self, values: ArrayLike) -> None:
         """Take in many values."""
         self.moments.add_array(values)
         self.quantiles.add_array(values)
+        if self._boolean and not self._declared:
+            self._boolean = _is_boolean(np.asarray(values))
 
     def merge(self, other: Summary) -> None:
         """Take in everything that another one has seen."""
         self.moments.merge(other.moments)
         self.quantiles.merge(other.quantiles)
+        self._boolean = self._boolean and other._boolean
 
     def __add__(self, other: Summary) -> Summary:
         both = Summary(order=self.moments.order)
@@ -62,19 +76,19 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """The mean, which for a metric of 0 and 1 is the rate."""
+        """The mean, which for booleans is the rate."""
         return self.moments.mean
 
     @property
     def rate(self) -> Rate | None:
-        """Successes and total, where every value is 0 or 1; otherwise None."""
-        counts = self.quantiles.counts()
+        """Successes and total, where every value is a boolean or declared one; otherwise None."""
+        counts = self.quantiles.counts() if self._boolean else None
         if not counts or not counts.keys() <= {0.0, 1.0}:
             return None
         return Rate(counts.get(1.0, 0), self.count)
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """The interval of the mean: Wilson's for 0 and 1, otherwise Student's; None for too few."""
+        """The interval of the mean: Wilson's of a rate, otherwise Student's; None for too few."""
         rate = self.rate
         if rate is not None:
             return rate.interval(level)
@@ -97,7 +111,11 @@ class Summary:
 
     def to_data(self) -> dict[str, Any]:
         """Plain values, the same for the same data in any order and partition."""
-        return {"moments": self.moments.to_data(), "quantiles": self.quantiles.to_data()}
+        return {
+            "moments": self.moments.to_data(),
+            "quantiles": self.quantiles.to_data(),
+            "boolean": self._boolean,
+        }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Summary:
@@ -105,6 +123,7 @@ class Summary:
         made = cls()
         made.moments = Moments.from_data(data["moments"])
         made.quantiles = Quantiles.from_data(data["quantiles"])
+        made._boolean = data["boolean"]
         return made
 
     def to_bytes(self) -> bytes:
@@ -113,6 +132,13 @@ class Summary:
 
     def __repr__(self) -> str:
         return f"Summary({self.line()})"
+
+
+def _is_boolean(values: np.ndarray[Any, Any]) -> bool:
+    """Whether all of these that are not None are booleans."""
+    if values.dtype.kind != "O":
+        return values.dtype.kind == "b" or not values.size
+    return all(value is None or isinstance(value, bool | np.bool_) for value in values.flat)
 
 
 def show(number: float, digits: int = 4) -> str:

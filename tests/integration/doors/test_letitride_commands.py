@@ -220,6 +220,9 @@ def test_compare_pairs_sessions_on_the_same_cards(cli: Call) -> None:
     text = cli("compare", "good.yaml", "bold.yaml", "--sessions", "400", "--hands", "50",
                "--workers", "1", "--seed", "3", "--quiet").out  # fmt: skip
     assert "good beats bold" in text
+    won = cli("compare", "good.yaml", "bold.yaml", "--sessions", "400", "--hands", "50",
+              "--workers", "1", "--seed", "3", "--metric", "won", "--json")  # fmt: skip
+    assert won.last["comparisons"][0]["method"] == "McNemar's exact test"
 
 
 def test_what_does_not_pair_is_refused(cli: Call) -> None:
@@ -243,6 +246,7 @@ def test_until_adds_sessions_until_the_condition_holds(cli: Call) -> None:
     assert again.last["digest"] == said.last["digest"]
     assert "no figure 'luck'" in cli(*words, "ci95(luck) < 1").err
     assert cli(*words, "ci95(ev_per_hand) < 0").code == 2
+    assert "is a figure of a comparison" in cli(*words, "low95(a - b) > 0").err
 
 
 def test_neither_help_nor_validate_pays_for_numba(tmp_path: Path) -> None:

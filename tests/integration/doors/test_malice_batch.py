@@ -196,6 +196,8 @@ def test_variants_are_compared_in_pairs_on_the_same_random_numbers(
     assert names == ["whole", "without civil", "without immune", "promote_at=4"]
     assert all(comparison.paired for comparison in found.comparisons)
     assert {c.b for c in found.comparisons} == {"whole"}
+    rates = {c.metric for c in found.comparisons if c.method == "McNemar's exact test"}
+    assert rates == {"mallory_became_binder", "mallory_ever_binder"}
     by_name = {runs.name: runs.records for runs in found.variants}
     seeds = [[record["seed"] for record in records] for records in by_name.values()]
     assert all(each == seeds[0] for each in seeds)

@@ -13,7 +13,6 @@ from scipy import stats as scipy_stats
 import runyard as ry
 from runyard.errors import NotFound, UsageError
 from runyard.reports.comparing import compare_groups, groups_of, groups_of_two
-from runyard.reports.verdict import judge
 
 VARIANTS = [{"name": "bold", "edge": 0.5}, {"name": "shy", "edge": 0.0}]
 
@@ -186,37 +185,24 @@ def test_a_batch_is_not_compared_with_itself(yard: ry.Yard) -> None:
         groups_of_two(a, yard.results("a"), "v")
 
 
-# Gates
+@pytest.mark.parametrize("streamed", [False, True])
+def test_booleans_are_compared_as_rates_and_numbers_that_are_0_or_1_as_numbers(
+    yard: ry.Yard, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    def tried(ctx: ry.Context, x: int) -> dict[str, Any]:
+        won = bool(ctx.rng.random() < 0.2 + 0.3 * x)
+        return {"won": won, "count": int(won)}
 
-
-@pytest.mark.parametrize(
-    ("gate", "holds"),
-    [
-        ("mean(profit) > -100", True),
-        ("mean(profit) > 100", False),
-        ("bold > shy", True),
-        ("bold - shy >= 0.4 and failed < 1%", True),
-        ("shy >= bold", False),
-        ("completed == 100%", True),
-        ("rate(won) <= 1 and count(won) == 60", True),
-        ("low95(mean(profit)) < mean(profit)", True),
-        ("q50(profit) == median(profit)", True),
-    ],
-)
-def test_gates_are_judged_on_what_came_out(gate: str, holds: bool) -> None:
-    with ry.Yard("memory:") as yard:
-        result = games(yard, common=True)
-        means = groups_of(result, "profit", "variant").means()
-        assert judge(result, gate, means).holds is holds
-
-
-def test_a_name_that_nothing_has_is_no_silent_failure_of_the_gate(yard: ry.Yard) -> None:
-    result = games(yard, common=True)
-    means = groups_of(result, "profit", "variant").means()
-    with pytest.raises(NotFound, match=r"'brave' is neither[\s\S]*bold, shy, profit, won"):
-        judge(result, "brave > shy", means)
-    with pytest.raises(NotFound, match="no metric 'loss'"):
-        judge(result, "mean(loss) > 1", means)
+    if streamed:
+        monkeypatch.setattr("runyard.reports.comparing.STREAMED", 10)
+    spec = ry.grid(tried, x=[1, 2], replicates=50, seed=1, name="b")
+    result = yard.run(spec, backend="serial")
+    (won,) = compare_groups(groups_of(result, "won", "x"), "won")
+    (count,) = compare_groups(groups_of(result, "count", "x"), "count")
+    assert (won.method, won.interval.method) == ("pooled z test", "newcombe")
+    assert (count.method, count.interval.method) == ("Welch's t test", "Welch t")
+    (declared,) = compare_groups(groups_of(result, "count", "x"), "count", interval="score")
+    assert (declared.interval, declared.p) == (won.interval, won.p)
 
 
 # On the command line
@@ -247,25 +233,34 @@ def test_compare_says_in_words_what_it_found(cli: Call) -> None:
     assert any(line.split()[:2] == ["a", "b"] and "p (Holm)" in line for line in lines)
 
 
+SIDE = {"tasks", "compared", "no_partner", "not_a_number", "failed", "cancelled", "unfinished"}
 SCHEMA = {
     "a", "b", "metric", "better", "paired", "n", "mean_a", "mean_b", "effect", "low", "high",
     "level", "interval", "p", "method", "p_adjusted", "correction", "other_p", "sd",
-    "correlation", "detectable", "power", "winner", "words",
+    "correlation", "detectable", "power", "winner", "sides", "words",
 }  # fmt: skip
 
 
 def test_compare_as_json_has_every_figure(cli: Call) -> None:
     recorded(cli)
-    gates = ("--gate", "mean(v) > 2", "--gate", '"4" > "2"')
+    gates = ("--gate", "mean(v) > 0", "--gate", '"4" > "2"')
     said = cli("compare", "b", "--by", "x", "--metric", "v", "--json", *gates)
     assert said.code == 0, said.err
     (document,) = said.documents
-    assert set(document) == {"batch", "other", "metric", "comparisons", "gates"}
+    assert set(document) == {
+        "batch", "other", "metric", "comparisons", "not_compared", "gates",
+    }  # fmt: skip
     assert (document["batch"], document["other"], document["metric"]) == ("b", None, "v")
     assert [set(c) for c in document["comparisons"]] == [SCHEMA] * 3
     assert {c["correction"] for c in document["comparisons"]} == {"Holm"}
     assert all(c["p"] <= c["p_adjusted"] for c in document["comparisons"])
-    assert [set(g) for g in document["gates"]] == [{"gate", "holds", "known", "text"}] * 2
+    assert [set(side) for c in document["comparisons"] for side in c["sides"]] == [SIDE] * 6
+    assert document["not_compared"] == []
+    keys = {"gate", "holds", "known", "text", "each"}
+    assert [set(g) for g in document["gates"]] == [keys] * 2
+    each = [found for gate in document["gates"] for found in gate["each"]]
+    assert [set(found) for found in each] == [{"for", "holds", "known", "text", "figures"}] * 4
+    assert [found["for"] for found in each] == ["1", "2", "4", None]
 
 
 def test_compare_does_as_its_options_say(cli: Call, kept: str) -> None:
@@ -304,8 +299,8 @@ def test_compare_two_batches_by_name(cli: Call) -> None:
         ("mean(v) > 0", 0, "gate holds: mean(v) = "),
         ("mean(v) > 1e9", 4, "> 1e9: no"),
         ("completed > 50%", 0, "gate holds"),
-        ("mean(w) > 0", 5, "there is no metric 'w'"),
-        ("w > 0", 5, "'w' is neither a metric nor"),
+        ("mean(w) > 0", 2, "'w' in the condition is not a metric"),
+        ("w > 0", 2, "'w' in the condition is neither a metric nor"),
         ("mean(v > 0", 2, "    mean(v > 0\n           ^"),
         ("mean(v)", 2, "write for instance mean(v) >= 0.8"),
         ("", 2, "the condition can't be read"),
@@ -347,7 +342,7 @@ def test_too_few_values_and_constant_ones_are_no_crash(cli: Call) -> None:
     cli(*words, "one")
     said = cli("compare", "one")
     assert said.code == 2
-    assert "1 has 1 values of v" in said.err
+    assert "1 has 1 value and 2 has 1 value of v" in said.err
     cli(*words, "many", "--replicates", "4")
     said = cli("compare", "many", "--json", "--interval", "bootstrap")
     assert said.code == 0, said.err

@@ -277,3 +277,54 @@ def test_histograms_of_a_grown_grid_belong_to_the_groups_of_its_summaries(yard: 
     (metric,) = result.columns.names
     made = metrics_module.histograms(result, metric, ["x"], np.array([1.0, 3.0, 5.0, 7.0]))
     assert [h.counts.tolist() for h in made] == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
+
+
+# What a rate is
+
+
+def one(ctx: ry.Context) -> int:
+    return 1
+
+
+def yes(ctx: ry.Context) -> bool:
+    return True
+
+
+def even(ctx: ry.Context) -> bool:
+    return ctx.replicate % 2 == 0
+
+
+def mixed(ctx: ry.Context) -> int | bool:
+    return ctx.replicate != 0 or 1
+
+
+@pytest.mark.parametrize(
+    ("task", "replicates", "mean"),
+    [
+        (one, 1, "1"),
+        (one, 10, "1 ± 0"),
+        (yes, 1, "1.000 (0.207 to 1.000)"),
+        (yes, 10, "1.000 (0.722 to 1.000)"),
+        (even, 10, "0.500 (0.237 to 0.763)"),
+        (mixed, 10, "1 ± 0"),
+    ],
+)
+def test_only_booleans_make_a_rate_of_a_metric(
+    yard: ry.Yard, task: Any, replicates: int, mean: str
+) -> None:
+    result = yard.run(ry.grid(task, replicates=replicates, name="b"), backend="serial")
+    is_rate = "(" in mean
+    assert result.columns.rates == ({"value"} if is_rate else set())
+    (row,) = [line for line in result.summary().splitlines() if line.startswith("  value")]
+    assert row.split("value")[1].lstrip().startswith(f"{mean}  ")
+    assert (result.summaries()[0].summaries["value"].rate is not None) is is_rate
+
+
+def test_booleans_deep_in_values_of_many_shapes_are_told_from_numbers(yard: ry.Yard) -> None:
+    def shapes(x: int) -> Any:
+        return {"ok": x != 1, "np": np.bool_(True), "n": 1, "late" if x else "early": {"is": True},
+                "odd": True if x else 0.0}  # fmt: skip
+
+    result = yard.run(ry.grid(shapes, x=[0, 1, 2], name="b"), backend="serial")
+    assert result.columns.rates == {"ok", "np", "late.is", "early.is"}
+    assert set(result.columns.names) == {"ok", "np", "n", "late.is", "early.is", "odd"}

@@ -207,6 +207,21 @@ def test_one_unlucky_first_task_ends_nothing(yard: ry.Yard) -> None:
     assert result.stats.completed > 50
 
 
+def test_a_rate_is_what_booleans_make_or_the_rule_declares(yard: ry.Yard) -> None:
+    def tried(ctx: ry.Context) -> dict[str, Any]:
+        won = bool(ctx.rng.random() < 0.5)
+        return {"won": won, "count": int(won)}
+
+    ends = {}
+    for until in ("ci95(won) < 0.1", "ci95(rate(count)) < 0.1", "ci95(count) < 0.1"):
+        spec = ry.grid(tried, seed=1, name=f"b{len(ends)}")
+        ends[until] = yard.run(spec, backend="serial", until=until).stats.total
+    rate, declared, mean = ends.values()
+    assert rate == declared != mean
+    with pytest.raises(UsageError, match="v is no rate: it has values other than 0 and 1"):
+        yard.run(batch(), backend="serial", until="ci95(rate(v)) < 0.1")
+
+
 @pytest.mark.parametrize(
     ("until", "words"),
     [
@@ -215,6 +230,8 @@ def test_one_unlucky_first_task_ends_nothing(yard: ry.Yard) -> None:
         ("", "can't be read"),
         ("ci95(mean(v)) < 0", "no interval is ever narrower than 0"),
         ("ci95(mean(v)) <= 0%", "no interval is ever narrower than 0"),
+        ("low95(new - old) > 0", "is a figure of a comparison, and a rule for when to stop"),
+        ("p < 0.05", "is a figure of a comparison, and a rule for when to stop"),
     ],
 )
 def test_a_bad_condition_is_refused_before_anything_runs_or_is_lost(

@@ -76,7 +76,7 @@ def test_swapping_sides_mirrors_a_paired_comparison(
     assert one.detectable > 0
 
 
-def test_arrays_of_zeros_and_ones_are_compared_as_rates() -> None:
+def test_arrays_of_booleans_are_compared_as_rates() -> None:
     rng = np.random.default_rng(1)
     a = rng.random(300) < 0.7
     b = np.where(rng.random(300) < 0.5, a, rng.random(300) < 0.5)
@@ -90,11 +90,19 @@ def test_arrays_of_zeros_and_ones_are_compared_as_rates() -> None:
     assert compare(a, b, paired=True, interval="t").method == "paired t test"
 
 
+def test_numbers_that_are_all_0_or_1_are_compared_as_numbers_unless_declared_rates() -> None:
+    counts = [0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 0]
+    assert compare(*counts, paired=True).method == "paired t test"
+    assert compare(*counts, paired=True, interval="score").method == "McNemar's exact test"
+    with pytest.raises(UsageError, match="for values of 0 and 1, and 2 is among these"):
+        compare([0, 1, 2], [0, 1, 1], paired=True, interval="score")
+
+
 def test_rates_of_none_and_all_are_compared_without_a_nan() -> None:
-    found = compare([0] * 20, [1] * 20, paired=True)
+    found = compare([False] * 20, [True] * 20, paired=True)
     assert found.winner == "b"
     assert found.correlation is None
-    nothing = compare([0] * 20, [0] * 20, paired=False)
+    nothing = compare([0] * 20, [0] * 20, paired=False, interval="score")
     assert nothing.p == 1
     assert nothing.words().startswith("no difference shown between a and b: 0.00 ± 0.16;")
 

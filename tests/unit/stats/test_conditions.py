@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.errors import NotFound, UsageError
-from runyard.stats.conditions import Condition, Goal, parse
+from runyard.stats.conditions import Condition, Goal, Scope, Verdict, parse, parse_rule
 
 
 @dataclass
@@ -17,7 +18,6 @@ class Table:
     """Figures from a dict; what is not there is NaN."""
 
     known: Mapping[tuple[str, str, float | None], float] = field(default_factory=dict)
-    groups: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     asked: list[tuple[str, str, float | None]] = field(default_factory=list)
 
@@ -25,11 +25,27 @@ class Table:
         self.asked.append((name, metric, level))
         return self.known.get((name, metric, level), math.nan)
 
-    def group_mean(self, label: str) -> float | None:
-        return self.groups.get(label)
-
     def share(self, status: str) -> float:
         return self.shares.get(status, math.nan)
+
+
+@dataclass
+class Sides:
+    """Sides from a dict; a difference's figures are told apart by their numbers."""
+
+    means: Mapping[str, float]
+    asked: list[tuple[str, str, str, float | None]] = field(default_factory=list)
+
+    def of(self, label: str) -> Table:
+        mean = self.means[label]
+        return Table({("mean", "score", None): mean}, {"failed": mean / 10, "completed": 1.0})
+
+    def mean(self, label: str) -> float:
+        return self.means[label]
+
+    def difference(self, figure: str, first: str, second: str, level: float | None) -> float:
+        self.asked.append((figure, first, second, level))
+        return {"effect": 0.1, "low": 0.05, "high": 0.15, "ci": 0.05, "p": 0.01}[figure]
 
 
 SCORE = Table({("mean", "score", None): 0.74, ("ci", "score", 0.95): 0.03, ("sd", "x", None): 0.0})
@@ -47,7 +63,7 @@ def test_the_verdict_shows_the_figures_put_in() -> None:
 
 
 def test_every_part_of_a_joined_condition_is_shown() -> None:
-    table = Table(SCORE.known, shares={"failed": 0.01})
+    table = Table(SCORE.known, {"failed": 0.01})
     verdict = parse("mean(score) > 80% or not failed > 5% and 1 < 2").evaluate(table)
     assert verdict.holds
     assert verdict.text == (
@@ -80,12 +96,18 @@ def test_precedence_and_signs_are_those_of_arithmetic(text: str, answer: bool) -
 
 
 def test_a_bare_name_is_a_variant_where_there_is_one_and_a_metric_otherwise() -> None:
-    table = Table({("mean", "score", None): 0.5}, groups={"a": 0.71, "b": 0.70, "gpt-4": 0.9})
-    assert not holds("b >= a", table)
-    assert holds("b >= a - 0.02", table)
-    assert holds('"gpt-4" > b', table)
-    assert holds("score == 0.5", table)
-    assert parse("b >= a - 0.02").evaluate(table).text == "b = 0.7 >= a - 0.02 = 0.69: yes"
+    table = Table({("mean", "score", None): 0.5})
+    sides = Sides({"a": 0.71, "b": 0.70, "gpt-4": 0.9})
+    scope = Scope(["a", "b", "gpt-4"], ["score", "a"], [], "score")
+
+    def judged(text: str) -> Verdict:
+        return parse(text).within(scope).evaluate(table, sides)
+
+    assert not judged("b >= a").holds
+    assert judged("b >= a - 0.02").holds
+    assert judged('"gpt-4" > b').holds
+    assert judged("score == 0.5").holds
+    assert judged("b >= a - 0.02").text == "b = 0.7 >= a - 0.02 = 0.69: yes"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +145,8 @@ def test_failed_and_completed_are_shares_of_the_tasks() -> None:
 def test_metrics_are_listed_once_and_labels_are_told_apart() -> None:
     condition = parse("mean(x) > 1 and b >= a or ci95(x) < 0.1 and y > -sd(z)")
     assert condition.metrics() == ("x", "b", "a", "y", "z")
-    assert condition.metrics(labels=["a", "b", "x"]) == ("x", "y", "z")
-    assert condition.bare_names() == ("b", "a", "y")
+    scope = Scope(["a", "b", "x"], ["x", "y", "z"], [], "x")
+    assert condition.within(scope).metrics() == ("x", "y", "z")
 
 
 def test_the_widths_waited_for_are_listed() -> None:
@@ -144,7 +166,7 @@ def test_a_figure_that_is_missing_never_lets_a_condition_hold(text: str) -> None
     verdict = parse(text).evaluate(SCORE)
     assert (verdict.holds, verdict.known) == (False, False)
     assert "no data" in verdict.text
-    assert "not known yet" in verdict.text
+    assert "not known" in verdict.text
 
 
 def test_what_is_known_decides_where_it_can() -> None:
@@ -219,8 +241,11 @@ statistics = st.builds(
     | levels.map("q{}".format) | levels.map("ci{}".format) | levels.map("low{}".format),
     quoted,
 )  # fmt: skip
+of_sides = st.builds(
+    "{}.{}".format, quoted, statistics | st.sampled_from(["failed", "completed"])
+) | st.builds("{}({} - {})".format, levels.map("low{}".format) | st.just("p"), quoted, quoted)
 terms = st.recursive(
-    numbers | quoted | statistics | st.sampled_from(["failed", "completed"]),
+    numbers | quoted | statistics | of_sides | st.sampled_from(["failed", "completed", "p"]),
     lambda inner: (
         st.builds("({} {} {})".format, inner, st.sampled_from("+-*/"), inner)
         | st.builds("{} {} {}".format, inner, st.sampled_from("+-*/"), inner)
@@ -256,7 +281,12 @@ def test_any_condition_can_be_judged(text: str) -> None:
         def statistic(self, name: str, metric: str, level: float | None) -> float:
             return 1.0
 
-    verdict = parse(text).evaluate(Ones(shares={"failed": 0.5, "completed": 0.5}))
+    class AnySide(Sides):
+        def of(self, label: str) -> Table:
+            return Table()
+
+    ones = Ones(shares={"failed": 0.5, "completed": 0.5})
+    verdict = parse(text).evaluate(ones, AnySide({}))
     assert verdict.text
     assert verdict.known or not verdict.holds
 
@@ -280,3 +310,143 @@ def test_a_condition_with_one_wrong_character_never_breaks_the_reader(
         parse(text[:at] + character + text[at + 1 :])
     except UsageError:
         pass
+
+
+# Conditions on what is compared
+
+SIDES = Sides({"new": 0.8, "old": 0.7, "my batch": 0.6})
+SCOPE = Scope(list(SIDES.means), ["score", "n"], [("old", "new"), ("my batch", "old")], "score")
+
+
+def compared(text: str, scope: Scope = SCOPE) -> Verdict:
+    return parse(text).within(scope).evaluate(SIDES.of("old"), SIDES, ("old", "new"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("new.failed < 10%", "new.failed = 0.08 < 10%: yes"),
+        ("failed < 5%", "failed = 0.07 < 5%: no"),
+        ("new.mean(score) >= 0.8", "new.mean(score) = 0.8 >= 0.8: yes"),
+        ("new.score >= 0.8", "new.mean(score) = 0.8 >= 0.8: yes"),
+        ('"my batch".failed < 1%', '"my batch".failed = 0.06 < 1%: no'),
+        ('"my batch".mean("score") > 0', '"my batch".mean(score) = 0.6 > 0: yes'),
+        ('"my batch".score > 0', '"my batch".mean(score) = 0.6 > 0: yes'),
+        ("new >= old - 0.02", "new = 0.8 >= old - 0.02 = 0.68: yes"),
+        ("new - old > 0.02", "new - old = 0.1 > 0.02: yes"),
+        ("low95(new - old) > 0", "low95(new - old) = 0.05 > 0: yes"),
+        ("high90(old - new) < 0.1", "high90(old - new) = 0.15 < 0.1: no"),
+        ("ci95('my batch' - old) < 0.1", 'ci95("my batch" - old) = 0.05 < 0.1: yes'),
+        ("p(new - old) < 0.05", "p(new - old) = 0.01 < 0.05: yes"),
+        ("p < 0.05 and n > 0", "(p = 0.01 < 0.05: yes) and (n = no data > 0: not known)"),
+        ('new - "my batch" > 0.1', 'new - "my batch" = 0.2 > 0.1: yes'),
+        ("score > 0.6", "score = 0.7 > 0.6: yes"),
+    ],
+)
+def test_figures_of_one_side_and_of_differences_are_put_in(text: str, shown: str) -> None:
+    assert compared(text).text == shown
+
+
+def test_only_sides_that_are_compared_have_the_difference_of_a_comparison() -> None:
+    sides = Sides(SIDES.means)
+    text = 'new - old > 0 and new - "my batch" > 0 and low95(new - old) > 0'
+    parse(text).within(SCOPE).evaluate(Table(), sides)
+    assert sides.asked == [("effect", "new", "old", None), ("low", "new", "old", 0.95)]
+    with pytest.raises(UsageError, match="'new' is not compared with 'my batch'"):
+        compared('low95(new - "my batch") > 0')
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nwe.failed < 1%", "'nwe' in the condition is not one of[^?]*did you mean new?"),
+        ("nwe >= old", "'nwe' in the condition is neither a metric nor[^?]*did you mean new?"),
+        ("mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
+        ("new.mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
+        ("new.scroe > 1", "'scroe' in the condition is not a metric"),
+        ("low95(new - od) > 1", "'od' in the condition is not one of[^?]*did you mean old?"),
+        ("p(New - old) > 1", "did you mean new?"),
+        ("my-batch.failed < 1", "'my' in the condition is neither"),
+    ],
+)
+def test_a_name_that_is_nothing_is_refused_with_the_nearest_one(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        compared(text)
+    assert re.search(says, str(caught.value))
+
+
+def test_a_name_of_two_meanings_is_refused() -> None:
+    scope = Scope(["a", "b"], ["score", "p", "a.score", "b.failed"], [("a", "b")], "score")
+    for text in ("p < 0.05", "a.score > 1", "b.failed < 1"):
+        with pytest.raises(UsageError, match=r"is a metric, and"):
+            parse(text).within(scope)
+    plain = parse("mean(p) < 0.05 and mean(a.score) > 1 and mean(b.failed) < 1").within(scope)
+    assert plain.metrics() == ("p", "a.score", "b.failed")
+    alone = Scope([], ["p", "checks.failed"])
+    assert parse("p < 1 and checks.failed < 1").within(alone).metrics() == ("p", "checks.failed")
+
+
+def test_a_comparison_takes_something_to_compare() -> None:
+    sides_only = Scope(["new", "old"], ["score", "n"])
+    for text in ("p < 0.05", "p(new - old) < 0.05", "low95(new - old) > 0"):
+        with pytest.raises(UsageError, match=r"takes a comparison[^?]*say --metric"):
+            parse(text).within(sides_only)
+    with pytest.raises(UsageError, match="'new' stands for its mean"):
+        parse("new >= old").within(sides_only)
+    parse("new.failed < 1% and new.mean(n) > 0").within(sides_only)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_each", "of_each_pair"),
+    [
+        ("failed < 1%", True, False), ("new.failed < 1%", False, False),
+        ("mean(score) > 0 and new >= old", True, False), ("new - old > 0", False, False),
+        ("n > 0", True, False), ("p < 0.05", False, True), ("p(new - old) < 0.05", False, False),
+        ("p < 0.05 and not failed > 1%", True, True),
+    ],
+)  # fmt: skip
+def test_a_condition_is_about_each_side_unless_it_names_one(
+    text: str, of_each: bool, of_each_pair: bool
+) -> None:
+    condition = parse(text).within(SCOPE)
+    assert (condition.is_of_each, condition.is_of_each_pair) == (of_each, of_each_pair)
+
+
+def test_rate_declares_a_metric_to_be_one() -> None:
+    condition = parse(
+        "rate(a) > 0 and ci95(rate(b)) < 1 and mean(c) > 0 and new.low95(rate(d)) > 0"
+    )
+    assert condition.rates() == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize(
+    "text", ["low95(new - old) > 0", "p(new - old) < 1", "p < 0.05", "mean(x) > 1 or a.mean(x) > 1"]
+)
+def test_a_rule_for_when_to_stop_has_nothing_to_compare(text: str) -> None:
+    with pytest.raises(
+        UsageError, match="is a figure of a comparison, and a rule for when to stop"
+    ):
+        parse_rule(text)
+
+
+def test_a_rule_for_when_to_stop_may_subtract_metrics() -> None:
+    assert parse_rule("x - y > 0 and checks.failed < 1").metrics() == ("x", "y", "checks.failed")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("low95(my-batch - old) > 0", "quote a name with dashes"),
+        ("low95(a - b - c) > 0", "quote a name with dashes"),
+        ("new.p(a - b) < 1", "a difference is about two sides"),
+        ("p(new) < 1", "expected '-'"),
+        ("low95(new - ) < 1", "expected the name of the other side"),
+        ("new.foo(x) > 1", "there is no function 'foo'"),
+        ("ci0(a - b) > 1", "a level of 0"),
+        ('"a" > .b', "expected a number"),
+    ],
+)
+def test_what_is_no_difference_and_no_side_is_explained(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert says in str(caught.value)

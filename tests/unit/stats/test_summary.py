@@ -19,18 +19,35 @@ def test_one_pass_gives_what_its_parts_give() -> None:
     assert summary.rate is None
 
 
-@pytest.mark.parametrize("values", [[0, 1, 1, 1], [True, False, True, True], [1.0, 0.0, 1.0, 1.0]])
-def test_a_metric_of_zeros_and_ones_is_a_rate_with_wilsons_interval(values: list[float]) -> None:
-    summary = Summary(values)
-    assert summary.rate == Rate(3, 4)
-    assert summary.interval(0.9) == wilson(3, 4, 0.9)
+@pytest.mark.parametrize(
+    "values",
+    [[True, False, True, True], [True, None, False, True, True], np.array([1, 0, 1, 1], bool)],
+)
+def test_a_metric_of_booleans_is_a_rate_with_wilsons_interval(values: list[bool]) -> None:
+    one_by_one = Summary()
+    for value in values:
+        one_by_one.add(value)
+    for summary in (Summary(values), one_by_one):
+        assert summary.rate == Rate(3, 4)
+        assert summary.interval(0.9) == wilson(3, 4, 0.9)
 
 
-def test_one_other_value_makes_a_rate_a_mean_again() -> None:
-    summary = Summary([0, 1, 1])
-    summary.merge(Summary([2]))
-    assert summary.rate is None
-    assert summary.interval() == t_interval(Moments([0, 1, 1, 2]))
+@pytest.mark.parametrize("values", [[0, 1, 1, 1], [1.0, 0.0, 1.0, 1.0]])
+def test_numbers_that_are_all_0_or_1_are_a_rate_only_where_declared(values: list[float]) -> None:
+    assert Summary(values).rate is None
+    assert Summary(values).interval() == t_interval(Moments(values))
+    assert Summary(values, rate=True).rate == Rate(3, 4)
+    assert Summary([*values, 2.0], rate=True).rate is None
+
+
+def test_one_number_makes_a_rate_a_mean_in_any_order() -> None:
+    parts = Summary([False, True, True]), Summary([1]), Summary()
+    for summary in (parts[0] + parts[1], parts[1] + parts[0], parts[2] + parts[0] + parts[1]):
+        assert summary.rate is None
+        assert summary.interval() == t_interval(Moments([0, 1, 1, 1]))
+        assert summary.to_bytes() == Summary([0, 1, 1, 1]).to_bytes()
+    assert (parts[2] + parts[0]).rate == Rate(2, 3)
+    assert Summary.from_data(parts[0].to_data()).rate == Rate(2, 3)
 
 
 def test_the_line_shows_mean_interval_spread_and_count() -> None:
@@ -40,8 +57,8 @@ def test_the_line_shows_mean_interval_spread_and_count() -> None:
 
 
 def test_the_line_of_a_rate_shows_both_ends_since_they_are_not_even() -> None:
-    assert Summary([0] * 20).line() == "0.000 (0.000 to 0.161; 0 of 20)"
-    assert Summary([1, 0] * 500).line() == "0.500 (0.469 to 0.531; 500 of 1,000)"
+    assert Summary([False] * 20).line() == "0.000 (0.000 to 0.161; 0 of 20)"
+    assert Summary([True, False] * 500).line() == "0.500 (0.469 to 0.531; 500 of 1,000)"
 
 
 def test_the_line_of_too_few_values_says_so_and_never_nan() -> None:

@@ -17,7 +17,7 @@ from runyard.errors import UsageError
 from runyard.stats.compare import Better, Comparison, compare_all
 
 METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
-"""What sessions can be compared on: profit in base bets; won and ruined are 0 or 1."""
+"""What sessions can be compared on: profit in base bets; won and ruined are true or false."""
 
 
 def compare_results(
@@ -35,10 +35,10 @@ def compare_results(
     return compare_all(values, paired=True, level=level, metric=metric, better=better)
 
 
-def per_session(results: SimulationResults, metric: str) -> NDArray[np.float64]:
-    """A figure for each session, in order."""
-    parts = [_figure(results, columns, metric) for _, columns in results.blocks()]
-    return np.concatenate([part.reshape(-1, results.seats).mean(axis=1) for part in parts])
+def per_session(results: SimulationResults, metric: str) -> NDArray[Any]:
+    """A figure for each session, in order; where several seats share one, their mean."""
+    found = np.concatenate([_figure(results, columns, metric) for _, columns in results.blocks()])
+    return found if results.seats == 1 else found.reshape(-1, results.seats).mean(axis=1)
 
 
 def _figure(results: SimulationResults, columns: dict[str, Any], metric: str) -> NDArray[Any]:
@@ -53,4 +53,4 @@ def _figure(results: SimulationResults, columns: dict[str, Any], metric: str) ->
         "drawdown": columns["max_drawdown"] / base,
         "ruined": columns["stop_reason"] == 3,
     }
-    return figures[metric].astype(np.float64)
+    return figures[metric]

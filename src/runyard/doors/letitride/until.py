@@ -15,7 +15,7 @@ from runyard.doors.letitride.results import SimulationResults
 from runyard.doors.letitride.simulation import SimulationController
 from runyard.errors import NotFound, UsageError
 from runyard.reports.progress import Progress
-from runyard.stats.conditions import Condition, Verdict, parse
+from runyard.stats.conditions import Condition, Verdict, parse_rule
 from runyard.stats.intervals import Interval
 from runyard.stats.stopping import ConfidenceSequence, RateSequence
 
@@ -46,10 +46,6 @@ class Figures:
         raise UsageError(
             f"there is no {name} of {metric} to wait for", hint="use mean, ci95, low95 or high95"
         )
-
-    def group_mean(self, label: str) -> float | None:  # noqa: ARG002
-        """There are no variants here."""
-        return None
 
     def share(self, status: str) -> float:
         """Blocks that fail end the run, so that what is looked at has completed."""
@@ -88,16 +84,10 @@ class Figures:
 
 def read_condition(text: str) -> Condition:
     """A condition on what sessions add up to."""
-    condition = parse(text)
+    condition = parse_rule(text)
     for metric in condition.metrics():
         if metric not in METRICS:
             raise NotFound(f"there is no figure {metric!r}", hint=f"figures: {', '.join(METRICS)}")
-    for goal in condition.goals():
-        if goal.half <= 0:
-            raise UsageError(
-                f"{text!r}: no interval is ever narrower than {goal.half:g}",
-                hint="wait for a width above zero",
-            )
     return condition
 
 

@@ -16,6 +16,7 @@ from runyard.reports.html.context import MOST_GROUPS, ReportContext, Section
 from runyard.reports.metrics import histograms
 
 if TYPE_CHECKING:
+    from runyard.reports.comparing import Compared
     from runyard.reports.metrics import Group
     from runyard.stats.compare import Comparison
     from runyard.stats.intervals import Interval
@@ -56,8 +57,8 @@ def _metric(context: ReportContext, name: str) -> list[Html]:
         rows, heads = _means(context, groups, name), ["mean", f"± {percent}", *_SHAPE, "n"]
         about = f"mean ± {percent} interval of the mean"
     else:
-        rows, heads = _rates(context, groups, name), ["rate", percent, "ones", "n"]
-        about = f"every value is 0 or 1: the rate of ones with its {percent} interval"
+        rows, heads = _rates(context, groups, name), ["rate", percent, "true", "n"]
+        about = f"every value is true or false: the rate of true with its {percent} interval"
     if whole.missing:
         about += f"; {count(whole.missing, 'task')} without a value"
     labels = list(groups[0].labels) or [""]
@@ -213,7 +214,7 @@ def comparison(context: ReportContext) -> Section | None:
                 left_out += 1
                 continue
             found = compared(context, axis, name)
-            if found:
+            if found.found:
                 parts.append(_comparison(context, axis, name, found))
     if not parts:
         return None
@@ -229,38 +230,38 @@ def comparison(context: ReportContext) -> Section | None:
     return Section("Comparison", join(parts), order=40)
 
 
-def compared(context: ReportContext, axis: str, name: str) -> list[Comparison]:
-    """Every two groups of an axis; where there are many, each with the first one."""
-    from runyard.reports.comparing import Groups, compare_groups, groups_of
+def compared(context: ReportContext, axis: str, name: str) -> Compared:
+    """Every two groups of an axis; where there are many, each with the first that has values."""
+    from runyard.reports.comparing import Compared, Groups, compare_each, groups_of
 
     result = context.result
     if not 2 <= len(result.coordinates[axis].values) <= MOST_GROUPS:
-        return []
+        return Compared([], {})
     found = groups_of(result, name, axis)
-    named = {
-        label if axis in ("variant", "case") else f"{axis} {label}": values
-        for label, values in found.values.items()
-        if np.count_nonzero(np.isfinite(values)) > 1
-    }
-    if len(named) < 2:
-        return []
-    baseline = next(iter(named)) if len(named) > ALL_PAIRS else None
+    plain = axis in ("variant", "case")
+    named = {label if plain else f"{axis} {label}": part for label, part in found.parts.items()}
+    baseline = None
+    if len(named) > ALL_PAIRS:
+        held = (np.count_nonzero(np.isfinite(values)) for values in found.values.values())
+        baseline = next((label for label, n in zip(named, held, strict=True) if n > 1), None)
     # From the last to the first, so that a difference is what the later one has more.
-    groups = Groups(dict(reversed(named.items())), found.paired)
+    groups = Groups(dict(reversed(named.items())), found.paired, name)
     try:
-        made = compare_groups(groups, name, baseline=baseline, level=context.level)
-    except UsageError:  # too few values, or none that can be compared
-        return []
-    return made[::-1]
+        made = compare_each(groups, name, baseline=baseline, level=context.level)
+    except UsageError:  # values that can't be compared
+        return Compared([], {})
+    return Compared(made.found[::-1], made.missing)
 
 
-def _comparison(context: ReportContext, axis: str, name: str, found: Sequence[Comparison]) -> Html:
+def _comparison(context: ReportContext, axis: str, name: str, compared: Compared) -> Html:
+    lines = [in_words(each) for each in compared.found]
+    lines += [f"not compared: {reason}" for reason in compared.missing.values()]
     parts = [
         element("h3", f"{name} by {axis}"),
-        element("ul", *(element("li", in_words(each)) for each in found), class_="words"),
+        element("ul", *(element("li", line) for line in lines), class_="words"),
     ]
-    if any(each.interval.half > 0 for each in found):
-        parts.append(_differences(context, axis, name, found))
+    if any(each.interval.half > 0 for each in compared.found):
+        parts.append(_differences(context, axis, name, compared.found))
     return join(parts)
 
 
@@ -291,6 +292,8 @@ def in_words(found: Comparison) -> str:
         low = found.b if found.winner == found.a else found.a
         start = f"{found.winner} beats {low}"
         words = words.replace(start, f"{found.winner} is higher than {low}", 1)
+    if left_out := found.left_out_words():
+        words = f"{words}. Compared are {left_out}"
     return words.replace("p < ", "p\u00a0<\u00a0").replace(" ± ", "\u00a0±\u00a0")
 
 

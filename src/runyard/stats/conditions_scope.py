@@ -1,0 +1,132 @@
+"""What the names in a condition mean: sides that are compared, metrics, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from runyard.errors import UsageError
+from runyard.stats import conditions_terms as terms
+
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names there are where a condition is judged."""
+
+    labels: Collection[str] = ()  # of the sides
+    metrics: Collection[str] | None = None  # None: not known, so that any name may be one
+    pairs: Collection[tuple[str, str]] = ()  # the sides that are compared with one another
+    compared: str | None = None  # the metric they are compared on
+
+    def meaning(self, name: str) -> terms.Term:
+        """A name that stands alone: a side's mean, a metric's mean, or the p of a comparison."""
+        if name in self.labels and self.compared is not None:
+            return terms.Mean(name)
+        is_metric = self.metrics is not None and name in self.metrics
+        if name == "p" and self.pairs:
+            if is_metric:
+                problem = "'p' is a metric, and the p value of a comparison"
+                raise UsageError(problem, hint="write mean(p), or p(new - old)")
+            return terms.Chance()
+        if (split := self._split(name)) is not None:
+            label, metric = split
+            if is_metric and self._may_be_metric(metric):
+                problem = f"{name!r} is a metric, and {metric!r} is one that {label!r} has"
+                raise UsageError(problem, hint=f"write mean({name}), or {label}.mean({metric})")
+            if not is_metric:
+                self.check_metric(metric)
+                return terms.Statistic("mean", metric, label=label)
+        if self._may_be_metric(name):
+            return terms.Bare(name)
+        if name == "p":
+            self._check_compared("p")
+        if name in self.labels:
+            problem = f"{name!r} stands for its mean, and nothing is compared on a metric"
+            raise UsageError(problem, hint=f"say --metric, or write {name}.mean(metric)")
+        raise self._unknown(name, "neither a metric nor one of what is compared", self.labels)
+
+    def share(self, status: str, label: str) -> terms.Term:
+        """`label.status`: the share of a side's tasks, or a metric of that path."""
+        path = f"{label}.{status}"
+        if label in self.labels:
+            if self.metrics is not None and path in self.metrics:
+                problem = f"{path!r} is a metric, and a share of the tasks of {label!r}"
+                raise UsageError(problem, hint=f"for the metric, write mean({path})")
+            return terms.Share(status, label)
+        if self._may_be_metric(path) and not (self.metrics is None and self.labels):
+            return terms.Bare(path)
+        raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
+
+    def check_metric(self, name: str) -> None:
+        """Refuse a metric that there is not."""
+        if not self._may_be_metric(name):
+            raise self._unknown(name, "not a metric")
+
+    def check_label(self, label: str) -> None:
+        """Refuse a side that there is not."""
+        if label not in self.labels:
+            raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
+
+    def is_pair(self, first: str, second: str) -> bool:
+        """Whether these two sides are compared with one another."""
+        return (first, second) in self.pairs or (second, first) in self.pairs
+
+    def check_pair(self, first: str, second: str) -> None:
+        """Refuse the difference of two sides that are not compared."""
+        self._check_compared(f"{terms.quoted(first)} - {terms.quoted(second)}")
+        self.check_label(first)
+        self.check_label(second)
+        if not self.is_pair(first, second):
+            there = ", ".join(" - ".join(map(terms.quoted, pair)) for pair in list(self.pairs)[:9])
+            raise UsageError(
+                f"{first!r} is not compared with {second!r}", hint=f"compared are: {there}"
+            )
+
+    def _check_compared(self, text: str) -> None:
+        if not self.pairs:
+            raise UsageError(
+                f"{text!r} takes a comparison, and nothing is compared on a metric",
+                hint="say --metric"
+                if len(self.labels) > 1
+                else "name two batches, or --by what to compare, and --metric",
+            )
+
+    def _may_be_metric(self, name: str) -> bool:
+        return self.metrics is None or name in self.metrics
+
+    def _split(self, name: str) -> tuple[str, str] | None:
+        """A dotted name as the side it begins with, the longest there is, and the rest."""
+        dots = [at for at, character in enumerate(name) if character == "."]
+        for at in reversed(dots):
+            if name[:at] in self.labels:
+                return name[:at], name[at + 1 :]
+        return None
+
+    def _unknown(
+        self, name: str, problem: str, labels: Collection[str] = (), metrics: bool = True
+    ) -> UsageError:
+        known = list(self.metrics or ()) if metrics else []
+        names = [*labels, *known]
+        lowered = {each.lower(): each for each in reversed(names)}
+        close = [lowered[each] for each in get_close_matches(name.lower(), lowered, n=3)]
+        hints = []
+        if close:
+            hints.append(f"did you mean {' or '.join(map(terms.quoted, close))}?")
+        if labels:
+            hints.append(f"compared are: {_listed(labels)};")
+        if metrics:
+            there = _listed(known) if known else "none: the tasks return no number"
+            hints.append(f"the metrics are: {there}")
+        if not self.pairs:
+            hints.append("(--by and --metric, or a second batch, give groups to name)")
+        return UsageError(
+            f"{name!r} in the condition is {problem}", hint=" ".join(hints).rstrip(";")
+        )
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = ", ".join(map(terms.quoted, list(names)[:SHOWN]))
+    return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
