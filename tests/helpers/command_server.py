@@ -107,6 +107,7 @@ def _serve(address: str) -> None:
     while True:
         for key, _ in selector.select():
             if key.fileobj == 0:
+                listener.close()
                 return
             connection, _ = listener.accept()
             if os.fork() == 0:

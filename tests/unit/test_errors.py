@@ -10,7 +10,7 @@ from runyard.errors import RunyardError, TaskError, TasksFailed
 CLASSES = [
     found
     for found in vars(errors).values()
-    if inspect.isclass(found) and issubclass(found, Exception)
+    if inspect.isclass(found) and issubclass(found, Exception) and not issubclass(found, Warning)
 ]
 
 

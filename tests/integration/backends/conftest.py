@@ -1,4 +1,4 @@
-"""Each backend with one, two and five workers, and a folder through which tests hold tasks."""
+"""Each backend with one worker and with several, and a folder through which tests hold tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from running import PLACES, Place
 
 @pytest.fixture(scope="module", params=PLACES, ids=str)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Every backend in turn, with one, two and five workers."""
+    """Every backend in turn, with one and five workers; with two where they are processes."""
     found: Place = request.param
     return found
 

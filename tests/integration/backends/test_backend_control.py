@@ -14,7 +14,7 @@ import psutil
 import pytest
 import sample_tasks
 from polling import eventually
-from running import PLACES, Place, meanwhile, unless
+from running import Place, meanwhile, unless
 from sample_tasks import (
     double,
     fails,
@@ -33,15 +33,6 @@ from sample_tasks import (
 import runyard as ry
 from runyard.errors import NotFound, SpecChanged, UsageError
 from runyard.events import Event, TaskCancelled, WorkerLost
-
-
-@pytest.fixture(
-    scope="module", params=[p for p in PLACES if p.workers != 2 or p.can.hard_kill], ids=str
-)
-def place(request: pytest.FixtureRequest) -> Place:
-    """Every backend; with two workers only where workers are more than threads."""
-    found: Place = request.param
-    return found
 
 
 def kinds(result: ry.Result) -> dict[int, str]:
