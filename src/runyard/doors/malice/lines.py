@@ -196,6 +196,7 @@ class Demotion(Details, frozen=True):
     username: str
     reputation: float
     threshold: float
+    trigger: str
     from_status: str
     to_status: str
     demotion_ticket: int
@@ -243,16 +244,33 @@ class VoteMetric(Details, frozen=True):
     ticket: str
 
 
-class StateMetric(Details, frozen=True):
-    """A promotion once more, with the tally that was behind it."""
+class PromotionMetric(Details, frozen=True):
+    """A promotion and what led to it; its ticket counts from 0 in the run."""
 
     kind: ClassVar[str] = "STATE_METRIC"
     username: str
     status_change: str
+    trigger: str
     vote_count: float
     reputation: float
     threshold: float
     promotion_ticket: int
+    run_id: int
+    author: str
+    ticket: str
+
+
+class DemotionMetric(Details, frozen=True):
+    """A demotion and what led to it; its ticket counts from 0 in the run."""
+
+    kind: ClassVar[str] = "STATE_METRIC"
+    username: str
+    status_change: str
+    trigger: str
+    reputation: float
+    threshold: float
+    demotion_ticket: int
+    time_since_promotion: int | None  # in tickets
     run_id: int
     author: str
     ticket: str

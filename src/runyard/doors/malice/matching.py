@@ -12,12 +12,16 @@ from msgspec import structs
 
 from runyard.doors.malice.dataset import Logged
 from runyard.doors.malice.lines import Details
-from runyard.doors.malice.state import Reason
+from runyard.doors.malice.state import Reason, Status
+from runyard.doors.malice.transcript import status_change
 
 ROUNDED = frozenset({"user_reputation", "new_reputation"})
 """Fields that some logs keep to two decimals."""
 
 NOT_COMPARED = "blocked_reasons"  # in whatever words
+
+FOR_GOOD = status_change(Status.REGULAR, Status.DEMOTED)
+"""The one change of status of which the published logs have no metric."""
 
 REASONS = {
     "duplicate": Reason.DUPLICATE,
@@ -60,8 +64,10 @@ def aligned(
             yield from ((None, each) for each in logged[c:d])
 
 
-def sort_of(kind: str, details: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What sort of line it is."""
+def sort_of(kind: str, details: Mapping[str, Any]) -> tuple[str, Any]:
+    """What sort of line it is: its event type, and what tells two sorts of one type apart."""
+    if details.get("status_change") == FOR_GOOD:
+        return kind, FOR_GOOD
     return kind, details.get("symbol_type")
 
 

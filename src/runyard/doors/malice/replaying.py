@@ -21,7 +21,14 @@ from runyard.doors.malice.dataset import Batch, Logged, LoggedRun, read_batch
 from runyard.doors.malice.immune import ImmuneSystem
 from runyard.doors.malice.lines import Details, Line
 from runyard.doors.malice.machine import SocialVoteSystem
-from runyard.doors.malice.matching import Mismatch, aligned, sort_of, subject_of, unequal
+from runyard.doors.malice.matching import (
+    FOR_GOOD,
+    Mismatch,
+    aligned,
+    sort_of,
+    subject_of,
+    unequal,
+)
 from runyard.doors.malice.record import Paths, Tally, run_record
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import NAMES, Message, State
@@ -43,7 +50,8 @@ MAIN = frozenset(
 """Sorts of lines of which a log must have exactly those that the rules give, ticket by ticket."""
 
 BESIDES = (
-    (lines.VoteMetric.kind, None), (lines.StateMetric.kind, None),
+    (lines.VoteMetric.kind, None),
+    (lines.PromotionMetric.kind, None), (lines.DemotionMetric.kind, FOR_GOOD),
     (lines.PromotionRecorded.kind, None), (lines.ImmuneAdjustment.kind, None),
     (_SYMBOL, "IMMUNE_ADJUSTMENT"),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from runyard.doors.malice import lines
 from runyard.doors.malice.gates import Decision
 from runyard.doors.malice.immune import Adjusted, ImmuneRules
-from runyard.doors.malice.lines import Line
+from runyard.doors.malice.lines import Details, Line
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import (
     Event,
@@ -28,6 +28,16 @@ from runyard.doors.malice.symbols import BIND, Vote
 
 Place = tuple[str, int, str, str]
 """What every line of a ticket carries: its time, the run, the author, the ticket."""
+
+Where = tuple[int, str, str]
+"""A place without its time."""
+
+Change = tuple[list[Details], Details]
+"""A change of status: its lines in the first log, and its metric in the second."""
+
+ENOUGH_VOTES = "promotion_threshold_reached"
+TOO_LOW = "reputation_below_threshold"
+"""What triggers a change of status, in the words of the dataset."""
 
 
 class Transcript:
@@ -204,20 +214,26 @@ class Transcript:
         self.main.append(Line(stamp, applied.kind, applied))
 
     def _changed(self, event: StatusChanged, place: Place) -> None:
-        if event.rose:
-            self._rose(event, place)
-            return
-        stamp, where = place[0], place[1:]
+        """A change of status: both logs have it."""
+        stamp = place[0]
+        decided, metric = (self._rose if event.rose else self._fell)(event, place[1:])
+        self.main += [Line(stamp, each.kind, each) for each in decided]
+        self.debug.append(Line(stamp, metric.kind, metric))
+
+    def _fell(self, event: StatusChanged, where: Where) -> Change:
+        before, threshold = event.ticket - 1, self.rules.demote_at
         since = None if event.promoted_at is None else event.ticket - event.promoted_at
         fall = lines.Demotion(
-            "DEMOTION", event.name, event.reputation, self.rules.demote_at, event.old, event.new,
-            event.ticket - 1, since, *where,
+            "DEMOTION", event.name, event.reputation, threshold, TOO_LOW, event.old, event.new,
+            before, since, *where,
         )  # fmt: skip
-        self.main.append(Line(stamp, fall.kind, fall))
+        metric = lines.DemotionMetric(
+            event.name, status_change(event.old, event.new), TOO_LOW, event.reputation, threshold,
+            before, since, *where,
+        )  # fmt: skip
+        return [fall], metric
 
-    def _rose(self, event: StatusChanged, place: Place) -> None:
-        """A promotion; the second log has it once more."""
-        stamp, where = place[0], place[1:]
+    def _rose(self, event: StatusChanged, where: Where) -> Change:
         before, threshold = event.ticket - 1, self.rules.promote_at
         context = {
             "username": event.name,
@@ -233,12 +249,11 @@ class Transcript:
         rise = lines.Promotion(
             "PROMOTION", event.name, event.votes, event.reputation, threshold, before, 0, *where
         )
-        self.main += Line(stamp, symbol.kind, symbol), Line(stamp, rise.kind, rise)
-        metric = lines.StateMetric(
-            event.name, f"{event.old} → {event.new}", event.votes, event.reputation, threshold,
-            before, *where,
+        metric = lines.PromotionMetric(
+            event.name, status_change(event.old, event.new), ENOUGH_VOTES, event.votes,
+            event.reputation, threshold, before, *where,
         )  # fmt: skip
-        self.debug.append(Line(stamp, metric.kind, metric))
+        return [symbol, rise], metric
 
 
 @lru_cache(4096)
@@ -250,6 +265,11 @@ def _read(vote: Vote) -> tuple[str, lines.VoteContext, lines.VoteMeaning]:
         lines.VoteContext(vote.value, vote.raw),
         lines.VoteMeaning("vote_parsed", vote.target, vote.value),
     )
+
+
+def status_change(old: Status, new: Status) -> str:
+    """A change of status as a log has it."""
+    return f"{old} → {new}"
 
 
 @lru_cache(4096)
