@@ -69,7 +69,7 @@ def test_the_summary_has_every_figure_in_columns(
     for name, count in (
         ("mallory", social["mallory_wins"]),
         ("legitimate users", social["legitimate_wins"]),
-        ("nobody", social["winner_distribution"].get("none", 0)),
+        ("no one", social["winner_distribution"].get("none", 0)),
     ):
         assert f"{name} {count} {percents(count / RUNS)[0]}" in told
     assert max(map(len, text.splitlines())) <= 60

@@ -24,6 +24,15 @@ bonus_strategy: {enabled: true, type: always, always: {amount: 9000}, limits: {m
 output: {formats: {html: {enabled: true}}}
 """
 
+USERS = """
+from runyard.doors.malice import Parts
+from runyard.doors.malice.agents import Malicious, Promoter
+
+def crowd():
+    users = [Promoter(f"a-user-with-a-long-name-{number}") for number in range(14)]
+    return Parts(agents=[*users, Malicious("mallory")])
+"""
+
 CROWDED = """() => {
   const texts = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -78,9 +87,10 @@ def game(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a social vote."""
+    """The report of a social vote among many users with long names."""
     project = Project(tmp_path_factory.mktemp("votes"))
-    words = "malice run --runs 6 --tickets 60 --seed 7 --workers 1 --tag votes"
+    (project.folder / "users.py").write_text(USERS)
+    words = "malice run --runs 6 --seed 7 --workers 1 --tag votes --parts users.py:crowd"
     answer = project(*words.split())
     assert answer.code == 0, answer.err
     assert project("report", "malice-votes").code == 0

@@ -23,8 +23,19 @@ BINS = 30
 SPREAD = (0.05, 0.95)
 """Between which quantiles of the runs a band is drawn."""
 
-_WIDE, _TALL, _RADIUS = 640, 430, 165
+LONGEST_NAME = 24
+"""Letters of a name in the picture of votes; longer ones lose their middle."""
+
+SHORT_NAME = 8
+"""With names this short the picture can be read on a phone; with others it scrolls there."""
+
+_RADIUS = 165  # of the circle that users stand on
+_LINE = 20  # between two names above each other
+_LETTER = 10  # across a letter of a name
 _ROW = 44
+
+
+Place = tuple[float, float]
 
 
 def users_of(records: Records) -> list[str]:
@@ -155,30 +166,67 @@ def network(records: Records) -> Html:
     """Who votes for and against whom: the stronger the line, the more of the runs."""
     names = users_of(records)
     votes = votes_of(records)
-    places = {name: _place(at, len(names)) for at, name in enumerate(names)}
+    radius = max(_RADIUS, _LINE * (len(names) + 4) / 4)  # half of the names stand on each side
+    places = {name: _place(at, len(names), radius) for at, name in enumerate(names)}
     most = max(votes.values(), default=1)
     lines = [
         _edge(places[voter], places[target.partition("_")[2]], target, total / most)
         for (voter, target), total in sorted(votes.items(), key=lambda each: each[1])
         if f"{PROMOTE}_{voter}" != target and target.partition("_")[2] in places
     ]
-    labels = [
-        element(
-            "text", name, x=round(_WIDE / 2 + (x - _WIDE / 2) * 1.14),
-            y=round(_TALL / 2 + (y - _TALL / 2) * 1.14) + 5, text_anchor="middle",
-            fill="currentColor",
-        )
-        for name, (x, y) in places.items()
-    ]  # fmt: skip
+    letters = min(LONGEST_NAME, max(map(len, names)))
+    across, down = round(radius + 2 * _LINE + _LETTER * letters), round(radius + 3 * _LINE)
     drawing = element(
-        "svg", *lines, *labels, viewBox=f"0 0 {_WIDE} {_TALL}", role="img",
+        "svg", *lines, *_names(places, radius), role="img",
+        viewBox=f"{-across} {-down} {2 * across} {2 * down}",
         aria_label="who votes for and against whom; the table below has the numbers",
     )  # fmt: skip
+    held = "scroll fit" if letters <= SHORT_NAME else "scroll"
     key = "a line ends in a dot at whom the vote is about; votes against are dashed"
     return element(
-        "figure", element("figcaption", "Votes that counted"), drawing,
+        "figure", element("figcaption", "Votes that counted"),
+        element("div", drawing, class_=held, tabindex=0),
         element("p", key, class_="key"), class_="chart",
     )  # fmt: skip
+
+
+def _names(places: dict[str, Place], radius: float) -> list[Html]:
+    """Names around the circle, each as high as its user and a line apart from the next."""
+    outer = radius + _LINE
+    found = []
+    for anchor, side in (("start", 1), ("end", -1)):
+        there = sorted((y, name) for name, (x, y) in places.items() if x * side > 1)
+        heights = _apart([y for y, _ in there], outer - _LINE)
+        for (_, name), y in zip(there, heights, strict=True):
+            x = side * math.sqrt(max(0.0, outer**2 - y**2))
+            found.append(_name(name, x, y, anchor))
+    ends = [(name, y) for name, (x, y) in places.items() if abs(x) <= 1]
+    return [*found, *(_name(name, 0.0, math.copysign(outer, y), "middle") for name, y in ends)]
+
+
+def _apart(heights: Sequence[float], most: float) -> list[float]:
+    """Heights from the top down, moved to stand a line apart, and no further out than `most`."""
+    found: list[float] = []
+    for height in heights:
+        found.append(max(height, found[-1] + _LINE if found else -most))
+    for at in reversed(range(len(found))):
+        found[at] = min(found[at], found[at + 1] - _LINE if at + 1 < len(found) else most)
+    return found
+
+
+def _name(name: str, x: float, y: float, anchor: str) -> Html:
+    return element(
+        "text", element("title", name), _shortened(name), x=round(x), y=round(y) + 5,
+        text_anchor=anchor, font_size=16, fill="currentColor",
+    )  # fmt: skip
+
+
+def _shortened(name: str) -> str:
+    """A name that keeps both ends, since long ones tend to begin alike."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    half = LONGEST_NAME // 2
+    return f"{name[: half - 1]}…{name[-half:]}"
 
 
 def vote_rows(records: Records) -> list[list[Any]]:
@@ -213,10 +261,10 @@ def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
 
 
 def won(records: Records) -> Html:
-    """Who ends as BINDER, and how often nobody does."""
+    """Who ends as BINDER, and how often no one does."""
     bars = [
         (
-            "nobody" if name == NONE else name,
+            "no one" if name == NONE else name,
             float(total),
             f"{total:,} of {len(records):,} ({percents(total / len(records))[0]})",
         )
@@ -230,14 +278,13 @@ def _label(name: str) -> Html:
     return element("strong", name) if name == MALLORY else safe(name)
 
 
-def _place(at: int, of: int) -> tuple[float, float]:
+def _place(at: int, of: int, radius: float) -> Place:
+    """On a circle around the origin, from the top clockwise."""
     angle = 2 * math.pi * at / of - math.pi / 2
-    return _WIDE / 2 + _RADIUS * math.cos(angle), _TALL / 2 + _RADIUS * math.sin(angle)
+    return radius * math.cos(angle), radius * math.sin(angle)
 
 
-def _edge(
-    start: tuple[float, float], end: tuple[float, float], target: str, strength: float
-) -> Html:
+def _edge(start: Place, end: Place, target: str, strength: float) -> Html:
     """A line bent to its right, so that both directions are seen; its end is marked."""
     (x1, y1), (x2, y2) = start, end
     dx, dy = x2 - x1, y2 - y1

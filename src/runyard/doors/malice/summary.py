@@ -139,7 +139,7 @@ def _social(found: Figures) -> Iterator[str]:
         MALLORY: social["mallory_wins"],
         "legitimate users": social["legitimate_wins"],
         **{f"– {who}": count for who, count in won.items() if who not in (MALLORY, NONE)},
-        "nobody": won.get(NONE, 0),
+        "no one": won.get(NONE, 0),
     }
     runs = found["experiment_metadata"]["successful_runs"]
     yield from _columns(

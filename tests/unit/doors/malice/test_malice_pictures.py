@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from click import unstyle
 
 from runyard.cli.malice.calibrate import lines
 from runyard.doors.malice import Config, MaliceExperiment
-from runyard.doors.malice.pictures import BINS, blocks, reputations, whole_bins
+from runyard.doors.malice.pictures import BINS, blocks, network, reputations, whole_bins
 from runyard.doors.malice.progress import KEPT, by_tickets
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.statistics import FIGURES, rate
@@ -51,6 +51,26 @@ def test_reputations_mark_mallory_and_where_a_status_is_lost() -> None:
     assert "dashed level: −3" in page
     assert page.count('class="zero"') == page.count("<polygon") == 7
     assert "dashed" not in reputations(records, -1000)
+
+
+@pytest.mark.parametrize("users", [1, 2, 7, 15, 60])
+def test_names_in_the_picture_of_votes_stand_apart_and_inside_of_it(users: int) -> None:
+    names = [f"a-user-with-a-very-long-name-{at}" for at in range(users)]
+    page = network([{"user_final_states": dict.fromkeys(names), "votes": []}])
+    left, top, width, height = map(float, re.search(r'viewBox="([^"]*)"', page)[1].split())
+    found = re.findall(r'<text x="(\S+)" y="(\S+)" text-anchor="(\w+)".*?</title>([^<]*)', page)
+    assert sorted(name[-8:] for *_, name in found) == sorted(name[-8:] for name in names)
+    boxes = []
+    for x, y, anchor, name in found:
+        across = 10.0 * len(name)
+        begin = float(x) - across * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        boxes.append((begin, begin + across, float(y)))
+        assert left <= begin
+        assert begin + across <= left + width
+        assert top + 16 <= float(y) <= top + height
+    for one, other in combinations(boxes, 2):
+        beside = one[1] <= other[0] or other[1] <= one[0]
+        assert beside or abs(one[2] - other[2]) >= 16
 
 
 @pytest.mark.parametrize(
