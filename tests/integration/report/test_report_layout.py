@@ -69,7 +69,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a batch with many groups, long names and large figures."""
     project = Project(tmp_path_factory.mktemp("large"))
     (project.folder / "jobs.py").write_text(LARGE)
-    names = [f"variant-number-{number}-of-many" for number in range(12)]
+    names = [f"variant-number-{number}-of-many" for number in range(11)]
+    names.append("a/name/without/a/space/" * 4)
     project.run("large", "figures", the_name_of_a_parameter=names, scale=[1, 3000], replicates=4)
     project.report("figures")
     return project.batch("figures") / "report.html"
@@ -108,3 +109,13 @@ def test_no_text_runs_into_another(
         page.goto(report.as_uri())
         assert page.evaluate(CROWDED) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_long_name_in_a_table_leaves_room_for_its_figures(browser: Browser, large: Path) -> None:
+    with browser.new_context(viewport={"width": 360, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(large.as_uri())
+        shares = page.evaluate("""() => [...document.querySelectorAll(".scroll tbody th")].map(
+            name => name.offsetWidth / name.closest(".scroll").offsetWidth)""")
+    assert shares
+    assert max(shares) < 0.7
