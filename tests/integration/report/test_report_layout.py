@@ -119,3 +119,20 @@ def test_a_long_name_in_a_table_leaves_room_for_its_figures(browser: Browser, la
             name => name.offsetWidth / name.closest(".scroll").offsetWidth)""")
     assert shares
     assert max(shares) < 0.7
+
+
+def test_labels_of_several_lines_are_told_apart(browser: Browser, large: Path) -> None:
+    with browser.new_context(viewport={"width": 1200, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(large.as_uri())
+        gaps = page.evaluate("""() => {
+            const box = label => {
+                const range = document.createRange();
+                range.selectNodeContents(label);
+                return range.getBoundingClientRect();
+            };
+            return [...document.querySelectorAll(".row + .row > .label")].map(label =>
+                box(label).top - box(label.parentElement.previousSibling.firstChild).bottom);
+        }""")
+    assert gaps
+    assert min(gaps) >= 4

@@ -1,4 +1,4 @@
-"""The HTML report: one file that holds everything, asks nobody for anything, and can be printed.
+"""The HTML report: one file that holds everything, makes no requests, and can be printed.
 
     record, audit log ──▶ ReportContext ──▶ sections ──▶ page ──▶ report.html
 

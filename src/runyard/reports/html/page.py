@@ -187,4 +187,4 @@ def _section(at: int, section: Section) -> Html:
 
 def _foot() -> list[Html]:
     told = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
-    return [paragraph(join((told, "This file holds all that it shows and asks nobody for more.")))]
+    return [paragraph(join((told, "This file is complete and makes no requests.")))]
