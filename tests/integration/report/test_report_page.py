@@ -348,3 +348,17 @@ def test_a_grown_grid_is_listed_in_its_authors_order(project: Project) -> None:
     for values in ([1, 3], [1, 2, 3]):
         project.run("plain", "grown", x=values)
     assert "1, 2, 3" in Page(project.report("grown")).text
+
+
+def test_histograms_of_a_grown_grid_stand_beside_their_groups(yard: ry.Yard) -> None:
+    def spread(ctx: ry.Context, x: int) -> dict[str, float]:
+        return {"v": float("inf") if x == 9 else 10 * x + ctx.replicate % 3}
+
+    for values in ([1, 9, 3], [1, 2, 9, 3]):
+        made = ry.grid(spread, x=values, replicates=6, seed=1, name="grown")
+        result = yard.run(made, backend="serial", progress=False)
+    page = write_report(result, yard.batch_folder("grown")).read_text("utf-8")
+    bars = re.findall(r'class="label">x (\d)</div>.*?class="bars" d="M0 100H(\d+)', page)
+    assert [label for label, _ in bars] == ["1", "2", "3"]
+    starts = [int(start) for _, start in bars]
+    assert starts[0] < 100 < starts[1] < 600 < starts[2]

@@ -129,7 +129,7 @@ def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
     if edges is None or all(g.summaries[name].moments.sd == 0 for g in groups):
         return Html("")
     made = histograms(context.result, name, list(groups[0].labels), edges)
-    held = [histogram for histogram in made if histogram.total]
+    held = [h for g, h in zip(context.groups, made, strict=True) if g.summaries[name].count]
     scale = charts.Scale.over((edges[0], edges[-1]))
     rows = []
     for group, histogram, note in zip(groups, held, notes, strict=True):
