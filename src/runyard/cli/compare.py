@@ -193,7 +193,7 @@ def _table(found: list[Comparison]) -> str:
             show(c.mean_a),
             show(c.mean_b),
             plus_minus(c.effect, c.interval.half),
-            f"{c.p if c.p_adjusted is None else c.p_adjusted:.3g}",
+            c.p_text,
             show(c.detectable, 2),
             f"{c.n:,}" if isinstance(c.n, int) else " and ".join(f"{n:,}" for n in c.n),
             f"{c.method}; {c.interval.method}",

@@ -116,6 +116,12 @@ class Comparison:
         return p < 1 - self.interval.level and not self.interval.contains(0)
 
     @property
+    def p_text(self) -> str:
+        """The p-value (adjusted, if it was) for a table; never 0, which a tiny one rounds to."""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        return f"{p:.3g}" if p else "< 1e-300"
+
+    @property
     def winner(self) -> str | None:
         """The label of the better one, when a difference is shown."""
         if not self.shown:

@@ -260,6 +260,12 @@ def test_options_of_ruin_take_the_place_of_the_configuration_s(typed: Call, tmp_
         typed("ruin", *options, "--json").last
         == typed("ruin", "flat.yaml", "--bankroll", "60", "--json").last
     )
+    bonus = "bonus_strategy: {enabled: true, type: static, static: {amount: 2}}"
+    (tmp_path / "static.yaml").write_text(bonus)
+    assert (
+        typed("ruin", "static.yaml", *options, "--json").last
+        == typed("ruin", *options, "--json").last
+    )
     pulled = typed("ruin", *options, "--strategy", "always_pull", "--json").last["ruin"][0]
     ridden = typed("ruin", *options, "--strategy", "always_ride", "--json").last["ruin"][0]
     assert pulled["ruin"] < ridden["ruin"]

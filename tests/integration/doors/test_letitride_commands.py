@@ -61,7 +61,7 @@ def test_init_validate_and_run_from_nothing(cli: Call) -> None:
     assert cli("init", "game.yaml").code == 0
     assert cli("init", "game.yaml").code == 2, "it is there already"
     assert cli("init", "game.yaml", "--force").code == 0
-    assert "is sound" in cli("validate", "game.yaml").out
+    assert "is valid" in cli("validate", "game.yaml").out
     said = cli("run", "game.yaml", *SMALL)
     assert said.code == 0, said.err
     assert "50 sessions, 1,000 hands" in said.out
@@ -159,6 +159,20 @@ def test_every_file_that_is_asked_for_is_written_and_agrees(cli: Call) -> None:
     for kind in kinds:
         drawn = files[f"x_{kind}.svg"].read_text()
         assert f"A &lt;{kind}&gt;" in drawn
+
+
+def test_charts_can_be_asked_for_on_the_command_line(cli: Call) -> None:
+    shown = {"enabled": False, "format": "html", "charts": [{"type": "hand_frequency"}]}
+    write("game.yaml", output={"visualizations": shown})
+    asked = ("--chart", "bonus_impact", "--chart", "session_outcomes_histogram")
+    found = cli("run", "game.yaml", *SMALL, *asked, "--json").last
+    assert [Path(path).name for path in found["files"] if path.endswith(".html")] == [
+        "simulation_bonus_impact.html", "simulation_session_outcomes_histogram.html",
+    ]  # fmt: skip
+    again = cli("run", "game.yaml", *SMALL, "--json").last
+    assert again["batch"] == found["batch"]
+    assert not [path for path in again["files"] if path.endswith(".html")]
+    assert "bonus_impact" in cli("run", "game.yaml", "--chart", "pie").err
 
 
 def test_the_report_command_knows_the_game(cli: Call, capfd: pytest.CaptureFixture[str]) -> None:

@@ -259,6 +259,12 @@ def test_any_numbers_give_figures_without_nan_or_an_error_for_people(
     assert 0 <= found.p <= 1
 
 
+def test_a_p_value_too_small_for_a_number_is_not_shown_as_0() -> None:
+    about = About("a", "b", "m", "higher")
+    assert _comparison(about, 1.0, 0.1, 9, p=0.0).p_text == "< 1e-300"
+    assert _comparison(about, 1.0, 0.1, 9, p=0.01234).p_text == "0.0123"
+
+
 def _comparison(
     about: About, effect: float, half: float, n: int, p: float = 1e-6, detectable: float = 1.0
 ) -> Comparison:

@@ -14,8 +14,11 @@ SECTIONS = {
         "init": ("check:init", "Write a configuration to start from."),
     },
     "Ask": {
-        "exact": ("exact:exact", "Every exact figure, the best play, and what another one costs."),
-        "ruin": ("ruin:ruin", "How likely it is to run out of money, by bankroll."),
+        "exact": (
+            "exact:exact",
+            "Compute every exact figure, the best play, and what another one costs.",
+        ),
+        "ruin": ("ruin:ruin", "Compute the risk of ruin, by bankroll."),
     },
 }
 """Where each command lives, and its line in the help."""

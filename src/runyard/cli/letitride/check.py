@@ -20,7 +20,7 @@ def validate(session: Session, config: str) -> int:
     found = read_file(config)
     played, bankroll = found.simulation, found.bankroll
     session.say(
-        f"{config} is sound: {played.num_sessions:,} sessions of {played.hands_per_session:,} "
+        f"{config} is valid: {played.num_sessions:,} sessions of {played.hands_per_session:,} "
         f"hands, {found.strategy.type} strategy, {bankroll.betting_system.type} bets"
     )
     session.document({"valid": True, "path": config, "config": found.to_data()})
@@ -55,7 +55,9 @@ def init(session: Session, path: str, force: bool) -> int:
     try:
         place.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
+        raise UsageError(
+            f"{path} can't be written: {error.strerror or error}", hint="choose another place"
+        ) from None
     session.say(f"wrote {path}")
     session.say(f"  next: {session.command('letitride', 'run', path)}")
     session.document({"path": path})

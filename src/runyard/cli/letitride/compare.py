@@ -39,10 +39,10 @@ _UNITS = {
     type=click.Choice(["profit", "won", "hands", "wagered", "drawdown", "ruined"]),
     default="profit",
     show_default=True,
-    help="What of a session; profit, wagered and drawdown are in base bets.",
+    help="What to compare of a session; profit, wagered and drawdown are in base bets.",
 )
 @click.option("--level", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-              help="How sure intervals are.")  # fmt: skip
+              help="The confidence level of intervals.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @shared
 def compare(session: Session, configs: tuple[str, ...], **given: Any) -> int:
@@ -118,11 +118,10 @@ def _table(found: dict[str, SimulationResults], comparisons: list[Comparison], m
 
     rows = []
     for each in comparisons:
-        p = each.p if each.p_adjusted is None else each.p_adjusted
         correlation = "" if each.correlation is None else f"{each.correlation:.2f}"
         effect = plus_minus(each.effect, each.interval.half)
         means = [show(each.mean_a), show(each.mean_b)]
-        rows.append([each.a, each.b, *means, effect, f"{p:.2g}", correlation])
+        rows.append([each.a, each.b, *means, effect, each.p_text, correlation])
     sessions = next(iter(found.values())).total_sessions
     heads = ["a", "b", f"{metric} a", f"{metric} b", "a − b", "p", "correlation"]
     text = table(heads, rows, numbers=(2, 3, 4, 5, 6))

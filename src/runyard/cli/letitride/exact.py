@@ -56,7 +56,7 @@ def strategy_option(default: str | None) -> Decorator:
 @click.option("--table", "whole", is_flag=True, help="Show the best play as a table too.")
 @shared
 def exact(session: Session, paytable: str, strategy: str, bonus: str | None, whole: bool) -> int:
-    """Every exact figure, the best play, and what another one costs.
+    """Compute every exact figure, the best play, and what another one costs.
 
     Every hand is counted, so that nothing here is an estimate. Money is in base bets.
     """

@@ -32,13 +32,13 @@ BETS = (10, 20, 50, 100, 200)
     )
 )
 @click.argument("config", required=False)
-@click.option("--bankroll", metavar="A,B,…", help="Bankrolls to start with.  [default: a few]")
+@click.option("--bankroll", metavar="A,B,…", help="Starting bankrolls.  [default: a few]")
 @click.option("--base-bet", type=click.FloatRange(min=0, min_open=True), metavar="X",
               help="One of the three bets.")  # fmt: skip
 @click.option("--bonus-bet", type=click.FloatRange(min=0), metavar="X",
               help="The bonus bet of every hand.")  # fmt: skip
 @click.option(
-    "--hands", type=click.IntRange(1, 10_000), metavar="N", help="The most a session has."
+    "--hands", type=click.IntRange(1, 10_000), metavar="N", help="The most hands of a session."
 )
 @click.option("--endless", is_flag=True, help="No limit of hands; for flat bets.")
 @click.option("--win-limit", type=click.FloatRange(min=0, min_open=True), metavar="X",
@@ -48,15 +48,15 @@ BETS = (10, 20, 50, 100, 200)
 @paytable_option(None)
 @strategy_option(None)
 @click.option("--sessions", type=click.IntRange(100), metavar="N", default=100_000,
-              show_default=True, help="From each bankroll, where it is simulated.")  # fmt: skip
+              show_default=True, help="Sessions from each bankroll, if simulated.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True,
-              help="Of the simulation.")  # fmt: skip
+              help="The seed of the simulation.")  # fmt: skip
 @shared
 def ruin(session: Session, config: str | None, **given: Any) -> int:
-    """How likely it is to run out of money, by bankroll.
+    """Compute the risk of ruin, by bankroll.
 
     Ruin is a session that ends because three bets, and the bonus, can't be paid any more. Exact
-    where bets stay the same; otherwise simulated. CONFIG says what is played; options go first.
+    where bets stay the same; otherwise simulated. CONFIG says what is played; options override it.
     """
     from runyard.doors.letitride import FullConfig, read_file
     from runyard.doors.letitride.risk import risk_of_ruin
@@ -87,9 +87,12 @@ def _settled(config: FullConfig, given: dict[str, Any]) -> FullConfig:
         if given[option] is not None:
             place[key] = given[option]
     if given["bonus_bet"] is not None:
-        playing = given["bonus_bet"] > 0
-        data["bonus_strategy"] |= {"enabled": playing, "type": "always" if playing else "never"}
-        data["bonus_strategy"]["always"] = {"amount": given["bonus_bet"]} if playing else None
+        bonus, played = data["bonus_strategy"], given["bonus_bet"] > 0
+        data["bonus_strategy"] = {name: bonus[name] for name in ("paytable", "limits")} | (
+            {"enabled": True, "type": "always", "always": {"amount": given["bonus_bet"]}}
+            if played
+            else {"enabled": False, "type": "never"}
+        )
     return config.from_data(data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from runyard import clock
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.running import code_of
 from runyard.cli.session import Session, examples, shared, style
+from runyard.doors.letitride.config_output import ChartName
 
 if TYPE_CHECKING:
     from runyard.doors.letitride.blocks import Job
@@ -28,21 +29,29 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command what takes the place of a configuration's own: --sessions, --hands, --seed."""
     for option in reversed(
         [
-            click.option("--sessions", type=click.IntRange(1), metavar="N", help="So many."),
             click.option(
-                "--hands", type=click.IntRange(1), metavar="N", help="In a session, at most."
+                "--sessions",
+                type=click.IntRange(1),
+                metavar="N",
+                help="Sessions to play.  [default: as configured]",
+            ),
+            click.option(
+                "--hands",
+                type=click.IntRange(1),
+                metavar="N",
+                help="The most hands of a session.  [default: as configured]",
             ),
             click.option(
                 "--seed",
                 type=click.IntRange(0),
                 metavar="N",
-                help="The root seed.  [default: chosen and recorded]",
+                help="The root seed.  [default: as configured, or chosen and recorded]",
             ),
             click.option(
                 "--workers",
                 type=click.IntRange(1),
                 metavar="N",
-                help="How many at once; 1 plays in this process.  [default: all cores]",
+                help="Workers at a time; 1 plays in this process.  [default: as configured]",
             ),
             click.option("--backend", type=click.Choice(BACKENDS), help="Where sessions run."),
         ]
@@ -55,15 +64,23 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
     epilog=examples(
         "runyard letitride run game.yaml",
         "runyard letitride run game.yaml --sessions 100000 --seed 7 --output results/",
+        "runyard letitride run game.yaml --chart bonus_impact --chart hand_frequency",
         "runyard letitride run game.yaml --until 'ci95(ev_per_hand) < 0.0005'",
     )
 )
 @click.argument("config", metavar="CONFIG")
 @size_options
-@click.option("--output", metavar="DIR", help="Where files go.  [default: as configured]")
+@click.option("--output", metavar="DIR", help="Where to write files.  [default: as configured]")
+@click.option(
+    "--chart",
+    "charts",
+    type=click.Choice(get_args(ChartName)),
+    multiple=True,
+    help="Draw this chart instead of the configured ones; repeat for more.",
+)
 @click.option("--until", metavar="CONDITION", help="Add sessions until this holds.")
 @click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @shared
 def run(session: Session, config: str, **given: Any) -> int:
     """Play the sessions of a configuration, or go on with them.
@@ -116,6 +133,10 @@ def configured(path: str, given: dict[str, Any]) -> FullConfig:
     found = read_file(path)
     names = {"sessions": "num_sessions", "hands": "hands_per_session", "seed": "random_seed"}
     changes = {key: given[name] for name, key in names.items() if given.get(name) is not None}
+    if given.get("charts"):
+        shown = found.to_data()["output"]["visualizations"]
+        shown |= {"enabled": True, "charts": [{"type": name} for name in given["charts"]]}
+        found = found.with_(output={"visualizations": shown})
     return found.with_(simulation=changes) if changes else found
 
 

@@ -8,11 +8,11 @@ from runyard.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Run": {
-        "run": ("run:run", "Many runs in parallel, and what came of them."),
+        "run": ("run:run", "Play many runs in parallel, and sum them up."),
     },
     "Check": {
-        "replay": ("replay:replay", "Published runs through these rules, event by event."),
-        "calibrate": ("calibrate:calibrate", "Simulated batches beside a published one."),
+        "replay": ("replay:replay", "Replay logged runs through these rules, event by event."),
+        "calibrate": ("calibrate:calibrate", "Compare simulated batches with a published one."),
     },
 }
 """Where each command lives, and its line in the help."""

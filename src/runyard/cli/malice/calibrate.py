@@ -32,13 +32,19 @@ NARROWEST = 16
     help="A published batch, or a folder of several, which are taken as one.",
 )
 @click.option(
-    "--batches", type=click.IntRange(2), default=200, show_default=True, help="To simulate."
+    "--batches", type=click.IntRange(2), default=200, show_default=True, help="Batches to simulate."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of those.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The seed of the simulation.",
+)
 @place_options
 @shared
 def calibrate(session: Session, folder: Path, **given: Any) -> int:
-    """Simulated batches beside a published one.
+    """Compare simulated batches with a published one.
 
     Each published figure, and the range in which 95 of 100 simulated batches of the same size
     have it. Exit code 4: one of them lies outside.

@@ -21,7 +21,7 @@ SHOWN = 20
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @shared
 def replay(session: Session, folder: Path) -> int:
-    """Published runs through these rules, event by event.
+    """Replay logged runs through these rules, event by event.
 
     DIR is the folder of a batch: with folders events and metrics, or with event files at its root;
     or a folder of several such. The gates' verdicts and penalties are taken from the log. Exit

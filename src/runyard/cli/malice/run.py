@@ -35,12 +35,17 @@ if TYPE_CHECKING:
         "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
     )
 )
-@click.option("--runs", type=click.IntRange(1), default=30, show_default=True, help="How many.")
+@click.option("--runs", type=click.IntRange(1), default=30, show_default=True, help="Runs to play.")
 @click.option(
-    "--tickets", type=click.IntRange(1), default=60, show_default=True, help="Messages in each."
+    "--tickets", type=click.IntRange(1), default=60, show_default=True, help="Messages of each run."
 )
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="[default: chosen and recorded]")
-@click.option("--tag", metavar="NAME", help="The batch is called malice-NAME.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The root seed.  [default: chosen and recorded]",
+)
+@click.option("--tag", metavar="NAME", help="Name the batch malice-NAME.")
 @click.option(
     "--immune",
     type=click.Choice(MODES),
@@ -52,7 +57,7 @@ if TYPE_CHECKING:
     "--without",
     type=click.Choice(PARTS),
     multiple=True,
-    help="Compare with the experiment without this; again for more.",
+    help="Compare with the experiment without this; repeat for more.",
 )
 @click.option(
     "--grid",
@@ -62,13 +67,13 @@ if TYPE_CHECKING:
 )
 @click.option("--parts", metavar="MODULE:FUNCTION", help="Agents, gates and rules of your own.")
 @click.option("--timeout", metavar="TIME", help="For one run: 30s, 5m.")
-@click.option("--retries", type=click.IntRange(0), metavar="N", help="Errors a run may survive.")
+@click.option("--retries", type=click.IntRange(0), metavar="N", help="Retries of a run that fails.")
 @click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
 @changed_option
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:
-    """Many runs in parallel, and what came of them.
+    """Play many runs in parallel, and sum them up.
 
     Each run has its own pair of logs. With --without or --grid, each of them is a variant of the
     experiment, compared with the whole one run by run, on the same random numbers. The same
@@ -145,7 +150,7 @@ def _table(found: Sequence[Comparison]) -> str:
             show(each.mean_a),
             show(each.mean_b),
             plus_minus(each.effect, each.interval.half),
-            f"{each.p if each.p_adjusted is None else each.p_adjusted:.3g}",
+            each.p_text,
         ]
         for each in found
     ]

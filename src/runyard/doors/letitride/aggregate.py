@@ -142,7 +142,7 @@ class Aggregate:
         bonus_bet = flat_bonus(game)
         if bonus_bet is not None:
             found["main_ev_per_hand"] = float(answer["ev"]["value"])
-            found["bonus_ev_per_hand"] = -edge * bonus_bet / game.base
+            found["bonus_ev_per_hand"] = -edge * bonus_bet / game.base if bonus_bet else 0.0
             found["ev_per_hand"] = found["main_ev_per_hand"] + found["bonus_ev_per_hand"]
         return found
 

@@ -170,7 +170,8 @@ def _explain(error: msgspec.ValidationError, data: dict[str, Any]) -> NoReturn:
     wanted = re.match(r"expected ([\w| ]+?)(?: ([<>]=? .*))?(?:, got \w+)?$", allowed)
     if wanted:
         kinds = " or ".join(names.get(word.strip(), word.strip()) for word in wanted[1].split("|"))
-        allowed = f"{kinds}{' ' + wanted[2] if wanted[2] else ''}"
+        limits = (place and _limits(path)) or (f" {wanted[2]}" if wanted[2] else "")
+        allowed = f"{kinds}{limits}"
     refuse(path, value, "not allowed", f"allowed: {allowed}{_also(path)}")
 
 
@@ -182,15 +183,33 @@ def _choices(path: str) -> str:
     """The words that a key takes."""
     from typing import Literal, get_args, get_origin
 
-    kind: Any = of.FullConfig
-    for name in re.findall(r"[^.\[\]\d][^.\[\]]*", path):
-        part = next((p for p, _ in _parts(kind)), kind)
-        kind = next(f.type for f in msgspec.structs.fields(part) if f.name == name)
+    kind = _kind_at(path)
     found: list[str] = []
     for each in (kind, *get_args(kind)):
         if get_origin(each) is Literal:
             found += [str(word) for word in get_args(each)]
     return ", ".join(dict.fromkeys(found))
+
+
+def _limits(path: str) -> str:
+    """From where to where a key's number may be, where it has both limits."""
+    from typing import get_args
+
+    kind = _kind_at(path)
+    for each in (kind, *get_args(kind)):
+        for meta in getattr(each, "__metadata__", ()):
+            if meta.ge is not None and meta.le is not None:
+                return f" from {meta.ge:,.10g} to {meta.le:,.10g}"
+    return ""
+
+
+def _kind_at(path: str) -> Any:
+    """The type of what a key holds."""
+    kind: Any = of.FullConfig
+    for name in re.findall(r"[^.\[\]\d][^.\[\]]*", path):
+        part = next((p for p, _ in _parts(kind)), kind)
+        kind = next(f.type for f in msgspec.structs.fields(part) if f.name == name)
+    return kind
 
 
 def _shown(value: Any) -> str:

@@ -46,13 +46,16 @@ class FormatsConfig(Part, frozen=True):
     html: HtmlConfig = HtmlConfig()
 
 
+ChartName = Literal[
+    "session_outcomes_histogram", "bankroll_trajectory", "hand_frequency", "bonus_impact",
+    "strategy_comparison",
+]  # fmt: skip
+
+
 class ChartConfig(Part, frozen=True):
     """One chart."""
 
-    type: Literal[
-        "session_outcomes_histogram", "bankroll_trajectory", "hand_frequency", "bonus_impact",
-        "strategy_comparison",
-    ]  # fmt: skip
+    type: ChartName
     title: str | None = None
     sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
 

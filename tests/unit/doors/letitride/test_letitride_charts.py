@@ -47,6 +47,11 @@ def test_without_a_bonus_its_chart_says_so() -> None:
     assert "none was bet" in texts(charts.bonus_impact("", found))
 
 
+def test_the_exact_ev_of_a_bonus_that_is_not_played_is_not_minus_zero() -> None:
+    found = sessions({}, main_profit=[-3000, 1000], bonus_profit=[0, 0])
+    assert str(found.exact["bonus_ev_per_hand"]) == "0.0"
+
+
 @pytest.mark.parametrize(
     ("strategy", "further"),
     [({"type": "aggressive"}, []),
