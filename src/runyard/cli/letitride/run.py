@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from runyard.spec.batch import Batch
     from runyard.stats.conditions import Verdict
 
+CHARTS: tuple[str, ...] = get_args(ChartName)
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -74,9 +76,10 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--chart",
     "charts",
-    type=click.Choice(get_args(ChartName)),
+    type=click.Choice(CHARTS),
+    metavar="NAME",
     multiple=True,
-    help="Draw this chart instead of the configured ones; repeat for more.",
+    help=f"Draw this chart, not the configured ones; repeat for more: {', '.join(CHARTS)}.",
 )
 @click.option("--until", metavar="CONDITION", help="Add sessions until this holds.")
 @click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")

@@ -32,11 +32,17 @@ NARROWEST = 16
     help="A published batch, or a folder of several, which are taken as one.",
 )
 @click.option(
-    "--batches", type=click.IntRange(2), default=200, show_default=True, help="Batches to simulate."
+    "--batches",
+    type=click.IntRange(2),
+    metavar="N",
+    default=200,
+    show_default=True,
+    help="Batches to simulate.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0),
+    metavar="N",
     default=0,
     show_default=True,
     help="The seed of the simulation.",

@@ -35,9 +35,21 @@ if TYPE_CHECKING:
         "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
     )
 )
-@click.option("--runs", type=click.IntRange(1), default=30, show_default=True, help="Runs to play.")
 @click.option(
-    "--tickets", type=click.IntRange(1), default=60, show_default=True, help="Messages of each run."
+    "--runs",
+    type=click.IntRange(1),
+    metavar="N",
+    default=30,
+    show_default=True,
+    help="Runs to play.",
+)
+@click.option(
+    "--tickets",
+    type=click.IntRange(1),
+    metavar="N",
+    default=60,
+    show_default=True,
+    help="Messages of each run.",
 )
 @click.option(
     "--seed",
