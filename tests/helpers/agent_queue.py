@@ -66,7 +66,10 @@ class Queue:
         return {task["name"]: task for task in found}
 
     def is_up(self) -> bool:
-        return bool(self.counts()["state"] == "running")
+        """Whether a worker is there, with something to do or not."""
+        ledger = self.executor.ledger
+        with self.executor.yard.store.snapshot() as view:
+            return bool(ledger.engines(view, ledger.row(view)))
 
     def close(self) -> None:
         with suppress(AssertionError):

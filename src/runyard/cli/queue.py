@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runyard.cli.session import Session, examples, shared
 from runyard.cli.values import assignments, value_of
 from runyard.errors import UsageError
+
+if TYPE_CHECKING:
+    from runyard.doors.agent.executor import BatchExecutor
 
 PRIORITIES = ("low", "medium", "high", "critical")
 
@@ -20,7 +25,7 @@ PRIORITIES = ("low", "medium", "high", "critical")
     epilog=examples(
         "runyard queue add hello code_execution --set code='print(1)'",
         "runyard queue start --max-concurrent 5",
-        "runyard queue status",
+        "runyard queue wait",
         "runyard queue results",
     )
 )
@@ -34,14 +39,22 @@ def _queue_option(function: Any) -> Any:
     )(function)
 
 
-def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> int:
+@contextlib.contextmanager
+def _opened(
+    session: Session, name_of_queue: str, *, create: bool = False
+) -> Iterator[BatchExecutor]:
+    """The queue. Where there is no yard it is empty, and looking at it makes none."""
     from runyard.doors.agent.executor import BatchExecutor
     from runyard.yard import Yard
 
-    makes = action.startswith("add") or session.has_yard()
-    # Where there is no yard the queue is empty, and a look makes none.
+    makes = create or session.has_yard()
     with session.yard(create=True) if makes else Yard("memory:") as yard:
-        response = BatchExecutor(yard, queue=name_of_queue).perform(action, **arguments)
+        yield BatchExecutor(yard, queue=name_of_queue)
+
+
+def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> int:
+    with _opened(session, name_of_queue, create=action.startswith("add")) as executor:
+        response = executor.perform(action, **arguments)
     session.say(response.message)
     session.document(response.data)
     return 0
@@ -119,7 +132,7 @@ def stop(session: Session, name_of_queue: str, now: bool) -> int:
 
 @queue.command(epilog=examples("runyard queue status", "runyard queue status queue/0"))
 @click.argument("task_id", metavar="[TASK]", required=False)
-@click.option("--detailed", is_flag=True, help="Name what runs and what failed.")
+@click.option("--detailed", is_flag=True, help="List what runs, what is next and what failed.")
 @_queue_option
 @shared
 def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
@@ -127,8 +140,47 @@ def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
     return _perform(session, name_of_queue, "status", **arguments)
 
 
-@queue.command(epilog=examples("runyard queue results", "runyard queue results --status failed"))
+@queue.command(
+    epilog=examples(
+        "runyard queue wait",
+        "runyard queue wait --timeout 30s",
+        "runyard queue wait queue/3 queue/4 && runyard queue results --order latest",
+    )
+)
+@click.argument("tasks", metavar="[TASK]...", nargs=-1)
+@click.option("--timeout", help="Wait at most this long: 30s, 5m.  [default: no limit]")
+@_queue_option
+@shared
+def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
+    """Wait until the queue is done, or the TASKs that are named.
+
+    \b
+    Exit codes:
+      0    all of them completed
+      1    some failed or were cancelled
+      3    nothing runs, and some are still queued
+      124  the timeout is over
+    """
+    from runyard.cli.waiting import wait_for
+
+    with _opened(session, name_of_queue) as executor:
+        return wait_for(session, executor, tasks, timeout)
+
+
+@queue.command(
+    epilog=examples(
+        "runyard queue results",
+        "runyard queue results --status failed",
+        "runyard queue results --order latest --limit 5",
+    )
+)
 @click.option("--status", "filter_status", help="Only these: completed, failed, cancelled, …")
+@click.option(
+    "--order",
+    default="added",
+    show_default=True,
+    help="added, ended (in the order of their ends) or latest (the last one to end first).",
+)
 @click.option("--offset", default="0", show_default=True, help="How many to skip.")
 @click.option("--limit", default="20", show_default=True, help="How many at most.")
 @_queue_option

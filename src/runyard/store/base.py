@@ -83,8 +83,21 @@ class Snapshot(Protocol):
     def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
         """The outcomes with the highest numbers, the last one first."""
 
-    def queue(self, batch: int) -> list[QueueRow]:
-        """Tasks of a listed batch without an outcome, next one first."""
+    def by_end(
+        self,
+        batch: int,
+        limit: int,
+        *,
+        offset: int = 0,
+        statuses: Sequence[int] | None = None,
+        latest_first: bool = False,
+    ) -> list[OutcomeRow]:
+        """Outcomes in the order in which they ended; those of one moment by their numbers."""
+
+    def queue(
+        self, batch: int, *, engine: int | None = None, limit: int | None = None
+    ) -> list[QueueRow]:
+        """Tasks of a listed batch without an outcome, next one first; or those an engine holds."""
 
     def queued(self, batch: int, task: int) -> QueueRow | None:
         """One task of a listed batch, if it has no outcome."""

@@ -93,6 +93,27 @@ class SqlSnapshot:
         )
         return list(self._connection.scalars(query.order_by(table.c.task)))
 
+    def by_end(
+        self,
+        batch: int,
+        limit: int,
+        *,
+        offset: int = 0,
+        statuses: Sequence[int] | None = None,
+        latest_first: bool = False,
+    ) -> list[OutcomeRow]:
+        table = schema.outcomes
+        columns = [c for c in table.c if c.name != "batch"]
+        order = [table.c.started + table.c.seconds, table.c.task]
+        if latest_first:
+            order = [column.desc() for column in order]
+        query = select(*columns).where(table.c.batch == batch).order_by(*order)
+        if statuses is not None:
+            query = query.where(table.c.status.in_(list(statuses)))
+        rows = self._fetched(query.offset(offset).limit(limit))
+        check_all(rows, batch)
+        return [OutcomeRow._make(row) for row in rows]
+
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         table = schema.attempts
         where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
@@ -112,10 +133,13 @@ class SqlSnapshot:
             limit=limit,
         )
 
-    def queue(self, batch: int) -> list[QueueRow]:
+    def queue(
+        self, batch: int, *, engine: int | None = None, limit: int | None = None
+    ) -> list[QueueRow]:
         table = schema.queue
         order = [table.c.priority.desc(), table.c.task]
-        return self._all(QueueRow, table, table.c.batch == batch, order=order)
+        where = [table.c.batch == batch] + ([] if engine is None else [table.c.engine == engine])
+        return self._all(QueueRow, table, *where, order=order, limit=limit)
 
     def queued(self, batch: int, task: int) -> QueueRow | None:
         return self._get(QueueRow, schema.queue, batch, task)

@@ -111,6 +111,19 @@ class MemoryReading:
         rows = self._t.outcomes.get(batch, {})
         return [rows[n].check(batch) for n in sorted(rows, reverse=True)[:limit]]
 
+    def by_end(
+        self,
+        batch: int,
+        limit: int,
+        *,
+        offset: int = 0,
+        statuses: Sequence[int] | None = None,
+        latest_first: bool = False,
+    ) -> list[OutcomeRow]:
+        found = list(self.outcomes(batch, statuses=statuses))
+        found.sort(key=lambda row: (row.started + row.seconds, row.task), reverse=latest_first)
+        return found[offset : offset + limit]
+
     def queued(self, batch: int, task: int) -> QueueRow | None:
         return self._t.queue.get((batch, task))
 
@@ -126,9 +139,12 @@ class MemoryReading:
         before = [r for r in rows if (-r.priority, r.task) < (-row.priority, row.task)]
         return len(before)
 
-    def queue(self, batch: int) -> list[QueueRow]:
-        rows = [row for row in self._t.queue.values() if row.batch == batch]
-        return sorted(rows, key=lambda row: (-row.priority, row.task))
+    def queue(
+        self, batch: int, *, engine: int | None = None, limit: int | None = None
+    ) -> list[QueueRow]:
+        rows = (row for row in self._t.queue.values() if row.batch == batch)
+        found = [row for row in rows if engine in (None, row.engine)]
+        return sorted(found, key=lambda row: (-row.priority, row.task))[:limit]
 
     def claims(self, batch: int) -> list[ClaimRow]:
         rows = [row for row in self._t.claims.values() if row.batch == batch]

@@ -13,6 +13,7 @@ from store_kit import KINDS, described, listed, outcome, outcomes, store_of, tas
 
 from runyard import clock
 from runyard.errors import NotFound, StoreError
+from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, Claim
@@ -822,3 +823,28 @@ def test_a_whole_store_has_nothing_wrong_with_it(store: Store) -> None:
         tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"e", 1.0, 1.0)])
         tx.request_cancel(batch, 1)
     assert list(store.check()) == []
+
+
+def test_outcomes_can_be_read_in_the_order_of_their_ends(tx: Transaction) -> None:
+    batch = described(tx, "b", 10).id
+    times = [(FAILED, 5.0, 4.0), (COMPLETED, 1.0, 1.0), (COMPLETED, 0.0, 9.0), (FAILED, 7.0, 1.0)]
+    for number, (status, started, seconds) in enumerate(times):
+        row = OutcomeRow.sealed(batch, number, status, 0, None, None, started, seconds, 0)
+        tx.record(batch, [row], listed=False)
+
+    def numbers(limit: int, **how: Any) -> list[int]:
+        return [row.task for row in tx.by_end(batch, limit, **how)]
+
+    assert numbers(9) == [1, 3, 0, 2]
+    assert numbers(2, offset=1, latest_first=True) == [0, 3]
+    assert numbers(9, statuses=[FAILED]) == [3, 0]
+    assert tx.by_end(99, 9) == []
+
+
+def test_what_waits_in_a_list_can_be_read_in_part(store: Store, tx: Transaction) -> None:
+    batch, engine = listed(tx).id, engine_of(store, tx)
+    tx.add_tasks(batch, [task(None, p) for p in (1, 3, 0, 3, 1)])
+    tx.claim(batch, engine, 3, listed=True)
+    assert [row.task for row in tx.queue(batch, limit=2)] == [1, 3]
+    assert [row.task for row in tx.queue(batch, engine=engine)] == [1, 3, 0]
+    assert tx.queue(batch, limit=0) == []

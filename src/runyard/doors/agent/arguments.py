@@ -6,7 +6,9 @@ Numbers come as text, priorities in capitals, lists as JSON text, nothing as "nu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from runyard.errors import BadSpec, UsageError
@@ -44,7 +46,7 @@ USAGE = {
     "start": 'start(max_concurrent=5, timeout="10m", backend="processes")',
     "stop": "stop(graceful=true)",
     "status": 'status(detailed=false, task_id="queue/0")',
-    "results": 'results(format="text", filter_status="failed", offset=0, limit=20)',
+    "results": 'results(format="text", filter_status="failed", offset=0, limit=20, order="ended")',
     "export": 'export(format="json", output_file="results.json")',
     "clear": "clear()",
     "cancel": 'cancel(task_id="queue/0")',
@@ -78,7 +80,8 @@ def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[s
     }
     for name in found:
         if name not in names:
-            raise BadCall(f"{action} has no parameter {name!r}", hint=f"call it as {how(action)}")
+            hint = f"{_meant(name, names)}call it as {how(action)}"
+            raise BadCall(f"{action} has no parameter {name[:60]!r}", hint=hint)
     return found
 
 
@@ -166,10 +169,17 @@ def priority(value: Any) -> Priority:
 
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """One of a few words, in any case."""
-    word = str(value).strip().lower()
+    word = re.sub("[- ]", "_", str(value).strip().lower())
     if word not in choices:
-        raise BadCall(f"{name} is {_shown(value)}", hint=f"use one of: {', '.join(choices)}")
+        meant = _meant(word, choices)
+        raise BadCall(f"{name} is {_shown(value)}", hint=f"{meant}use one of: {', '.join(choices)}")
     return word
+
+
+def _meant(word: str, choices: Sequence[str]) -> str:
+    """The beginning of a hint: the choice that a misspelt word is nearest to, if any is near."""
+    close = get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
@@ -206,6 +216,13 @@ def tasks(value: Any) -> list[Any]:
     if not isinstance(value, list | tuple) or not value:
         raise BadCall(f"tasks is {_shown(value)}", hint=f"call it as {how('add_batch')}")
     return list(value)
+
+
+def task_ids(value: Any) -> list[str]:
+    """Tasks by their ids: a list, as text too, or one alone; no value means none."""
+    if is_nothing(value):
+        return []
+    return [text(each, "tasks") for each in listing(value, "tasks")]
 
 
 def _parsed(value: str, name: str) -> Any:

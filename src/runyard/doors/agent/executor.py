@@ -8,23 +8,24 @@ how to call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from runyard import clock
 from runyard.backends import NAMES, backend_class
 from runyard.doors.agent import arguments as read
-from runyard.doors.agent import words
-from runyard.doors.agent.arguments import BadCall, Wanted
+from runyard.doors.agent import looking, words
+from runyard.doors.agent.adding import add, wanted
+from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.exports import FORMATS, export
-from runyard.doors.agent.figures import figures, resources
+from runyard.doors.agent.figures import figures
 from runyard.doors.agent.launch import backend_for, launch
-from runyard.doors.agent.ledger import NAME, Ledger, Refused, one_line
-from runyard.doors.agent.model import BatchStats, BatchTask, Response, TaskStatus
+from runyard.doors.agent.ledger import NAME, ORDERS, Ledger
+from runyard.doors.agent.model import Response, TaskStatus
 from runyard.doors.agent.queue import cancel
+from runyard.doors.agent.waiting import Heard, Seen, done, until_done
 from runyard.errors import RunyardError
 from runyard.events import Redactor
 from runyard.spec.status import FINAL_STATES
@@ -34,10 +35,6 @@ from runyard.yard import Yard
 
 MOST_LANES = 4096
 MOST_PAGE = 200
-TICK = 0.25
-"""How often `wait` looks."""
-
-Heard = Callable[[int, int, str], Awaitable[None]]
 
 
 class Action(NamedTuple):
@@ -62,7 +59,9 @@ class BatchExecutor:
             "start": Action(self._start, ("max_concurrent", "timeout", "backend")),
             "stop": Action(self._stop, ("graceful",)),
             "status": Action(self._status, ("detailed", "task_id")),
-            "results": Action(self._results, ("format", "filter_status", "offset", "limit")),
+            "results": Action(
+                self._results, ("format", "filter_status", "offset", "limit", "order")
+            ),
             "export": Action(self._export, ("format", "output_file")),
             "clear": Action(self._clear, ()),
             "cancel": Action(self._cancel, ("task_id",)),
@@ -73,11 +72,11 @@ class BatchExecutor:
         """The names of the nine actions."""
         return list(self._actions)
 
-    async def execute(self, action: str, /, **arguments: Any) -> Response:
+    async def execute(self, /, action: str = "", **arguments: Any) -> Response:
         """Carry out an action in a thread; an error is an answer too."""
         return await asyncio.to_thread(self.execute_sync, action, **arguments)
 
-    def execute_sync(self, action: str, /, **arguments: Any) -> Response:
+    def execute_sync(self, /, action: str = "", **arguments: Any) -> Response:
         """Carry out an action; an error is an answer too."""
         try:
             return self.perform(action, **arguments)
@@ -93,36 +92,45 @@ class BatchExecutor:
         text = f"error: {shown}\n{hint}" if hint else f"error: {shown}"
         return Response(words.clipped(text), data=data, ok=False)
 
-    async def wait(self, seconds: float = 60.0, heard: Heard | None = None) -> Response:
-        """Wait until the queue is done or nothing runs, at most so long; its status then.
+    async def wait(
+        self, seconds: Any = 60.0, heard: Heard | None = None, *, tasks: Any = None
+    ) -> Response:
+        """Wait until the queue is done or nothing runs, at most `seconds`; its status then.
 
-        `heard` is told how many tasks have ended, how many there are, and that in words.
+        `seconds` may be text such as "5m"; None waits as long as it takes. With `tasks`, a list of
+        ids, only these are waited for. `heard` is told how many tasks have ended, how many there
+        are, and that in words.
         """
-        until = clock.monotonic() + seconds
-        while True:
-            response = await asyncio.to_thread(self.perform, "status")
-            data = response.data
-            done = sum(data.get(status.value, 0) for status in FINAL_STATES)
-            if heard is not None:
-                await heard(done, data["total_tasks"], response.message.partition("\n")[0])
-            is_over = data["state"] != "running" or done == data["total_tasks"]
-            if is_over or clock.monotonic() >= until:
-                return response
-            await asyncio.sleep(TICK)
 
-    def perform(self, action: str, /, **arguments: Any) -> Response:
+        async def tell(seen: Response) -> None:
+            if heard is not None:
+                await heard(done(seen.data), seen.data["total_tasks"], words.first_line(seen))
+
+        try:
+            return await self.perform_wait(seconds, tell, tasks=tasks)
+        except RunyardError as error:
+            return self._refusal(type(error).__name__, error.message, error.hint)
+
+    async def perform_wait(
+        self, seconds: Any = None, seen: Seen | None = None, *, tasks: Any = None
+    ) -> Response:
+        """Wait like `wait`, or raise what is wrong with the call; `seen` gets each status."""
+        most = None if seconds is None else read.duration(seconds, "seconds")
+        return self._clean(await until_done(self.ledger, most, read.task_ids(tasks), seen))
+
+    def perform(self, /, action: str = "", **arguments: Any) -> Response:
         """Carry out an action, or raise what is wrong with the call."""
-        name = str(action).strip().lower().replace("-", "_").replace(" ", "_")
-        found = self._actions.get(name)
-        if found is None:
-            raise BadCall(
-                f"there is no action {str(action)[:60]!r}",
-                hint=f"use one of: {', '.join(self._actions)}",
-            )
+        name = read.choice(action, "action", self.actions)
+        found = self._actions[name]
         response = found.do(**read.known(name, arguments, found.names))
-        message = words.clipped(self._redactor.redact_text(response.message))
         if name == "add_batch":  # ids by the thousand are no secrets
+            message = words.clipped(self._redactor.redact_text(response.message))
             return Response(message, data=response.data)
+        return self._clean(response)
+
+    def _clean(self, response: Response) -> Response:
+        """An answer without secrets, and not too long."""
+        message = words.clipped(self._redactor.redact_text(response.message))
         return Response(message, data=self._redactor.redact(response.data))
 
     def close(self) -> None:
@@ -139,7 +147,7 @@ class BatchExecutor:
     # Work in
 
     def _add(self, **task: Any) -> Response:
-        added = self.ledger.add([read.task_of(task)])
+        added = add(self.ledger, [read.task_of(task)])
         if added.refused:
             raise BadCall(added.refused[0].reason)
         number = added.numbers[0]
@@ -148,7 +156,7 @@ class BatchExecutor:
             engines = self.ledger.engines(view, row)
             seen = self.ledger.task(view, row, number)
             queued = view.queued(row.id, number)
-            under_way = self.ledger.under_way(row, engines)
+            under_way = self.ledger.under_way(view, row)
             position = None if queued is None else self.ledger.position(view, queued, under_way)
         data = {
             "task_id": seen.task_id, "name": seen.name, "function": seen.function,
@@ -159,7 +167,7 @@ class BatchExecutor:
 
     def _add_batch(self, tasks: Any = None) -> Response:
         given = read.tasks(tasks)
-        added = self.ledger.add(_wanted(at, each) for at, each in enumerate(given))
+        added = add(self.ledger, (wanted(at, each) for at, each in enumerate(given)))
         ids = [self.ledger.id_of(number) for number in added.numbers]
         data = {
             "added": len(ids), "refused": len(added.refused), "task_ids": ids,
@@ -176,11 +184,11 @@ class BatchExecutor:
         backend_class(place)
         with self.yard.store.snapshot() as view:
             now = figures(self.ledger, view)
+        if not now.row.pending:
+            return Response("nothing is queued: add tasks first", data={"started": False})
         own = self.ledger.own(now.engines)
         if own:
             return self._answer_running(sum(e.workers for e in own), now.row.pending)
-        if not now.row.pending:
-            return Response("nothing is queued: add tasks first", data={"started": False})
 
         def set_deadline(tx: Transaction) -> None:
             options = msgspec.structs.replace(Recorded(now.row).options, deadline=deadline)
@@ -235,35 +243,9 @@ class BatchExecutor:
 
     def _status(self, detailed: Any = False, task_id: Any = None) -> Response:
         if task_id is not None:
-            return self._task_status(self.ledger.number_of(read.text(task_id, "task_id")))
-        is_detailed = read.yes_or_no(detailed, "detailed")
-        with self.yard.store.snapshot() as view:
-            if view.batch(self.ledger.name) is None:
-                data = {"state": "stopped", **BatchStats().document()}
-                return Response("the queue is empty", data=data)
-            now = figures(self.ledger, view)
-            data = {**now.document(), "resources": resources(now.engines)}
-            if is_detailed:
-                data["running_tasks"] = [
-                    words.brief(self.ledger.task(view, now.row, number, now.under_way))
-                    for number in sorted(now.under_way)[:10]
-                ]
-                failed = self.ledger.tasks(view, now.row, TaskStatus.FAILED, 0, 5)
-                data["failures"] = [words.brief(task) for task in failed]
-                data["functions"] = self.ledger.functions.names
-        return Response(words.status(data), data=data)
-
-    def _task_status(self, number: int) -> Response:
-        with self.yard.store.snapshot() as view:
-            row = self.ledger.row(view)
-            task = self.ledger.task(view, row, number)
-            data = task.document()
-            queued = view.queued(row.id, number)
-            if queued is not None and task.status is TaskStatus.QUEUED:
-                under_way = self.ledger.under_way(row, self.ledger.engines(view, row))
-                data["position"] = self.ledger.position(view, queued, under_way)
-                data["waits_for"] = queued.waiting
-        return Response(words.task(data), data=data)
+            number = self.ledger.number_of(read.text(task_id, "task_id"))
+            return looking.task_status(self.ledger, number)
+        return looking.status(self.ledger, detailed=read.yes_or_no(detailed, "detailed"))
 
     def _results(
         self,
@@ -271,25 +253,23 @@ class BatchExecutor:
         filter_status: Any = None,
         offset: Any = 0,
         limit: Any = 20,
+        order: Any = "added",
     ) -> Response:
-        kind = read.choice(format, "format", ("text", "json"))
         chosen = None
         if filter_status is not None:
             chosen = TaskStatus(read.choice(filter_status, "filter_status", list(TaskStatus)))
-        start = read.whole(offset, "offset", 0, 1 << 40)
-        size = read.whole(limit, "limit", 1, MOST_PAGE)
-        with self.yard.store.snapshot() as view:
-            row = self.ledger.row(view)
-            found: list[BatchTask] = self.ledger.tasks(view, row, chosen, start, size + 1)
-            count = row.done if chosen is None else getattr(row, chosen.value, None)
-        page = [self._redactor.redact(task.document()) for task in found[:size]]
-        shown, message = words.results(page, kind)
-        more = len(found) > size or shown < len(page)
-        following = start + shown if more else None
-        data = {
-            "results": page, "offset": start, "total": count, "next_offset": following,
-        }  # fmt: skip
-        return Response(words.paged(message, following, count), data=data)
+        sequence = read.choice(order, "order", ORDERS)
+        if sequence != "added" and chosen is not None and chosen not in FINAL_STATES:
+            raise BadCall(
+                f"{chosen} tasks have not ended, so that they have no order {sequence!r}",
+                hint="leave order out, or filter_status",
+            )
+        return looking.results(
+            self.ledger, self._redactor.redact,
+            kind=read.choice(format, "format", ("text", "json")), status=chosen,
+            offset=read.whole(offset, "offset", 0, 1 << 40),
+            limit=read.whole(limit, "limit", 1, MOST_PAGE), order=sequence,
+        )  # fmt: skip
 
     def _export(self, format: Any = "json", output_file: Any = None) -> Response:  # noqa: A002
         kind = read.choice(format, "format", FORMATS)
@@ -321,16 +301,8 @@ class BatchExecutor:
         return Response(f"{name} is cancelled", data={"task_id": name, "cancelled": True})
 
 
-def _wanted(place: int, given: Any) -> Wanted | Refused:
-    try:
-        return read.task_of(given)
-    except BadCall as error:
-        name = str(given.get("name", "")) if isinstance(given, dict) else ""
-        return Refused(place, name, one_line(error))
-
-
 async def once(
-    location: str | Path | None, action: str, /, queue: str = NAME, **arguments: Any
+    location: str | Path | None, /, action: str = "", queue: str = NAME, **arguments: Any
 ) -> Response:
     """Open a queue, carry out one action and close it again, all of it in a thread."""
 

@@ -7,9 +7,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from runyard import clock
-from runyard.attempt.slots import Note
 from runyard.doors.agent.eta import seconds_left
-from runyard.doors.agent.ledger import Ledger
+from runyard.doors.agent.ledger import Ledger, Running
 from runyard.doors.agent.model import BatchStats
 from runyard.spec.status import CANCELLED
 from runyard.store.base import Snapshot
@@ -25,7 +24,7 @@ class Figures(NamedTuple):
     stats: BatchStats
     row: BatchRow
     engines: list[EngineRow]
-    under_way: dict[int, Note]
+    under_way: Running
     rate: float  # outcomes a second, over the last seconds
     mean_wait: float
     max_wait: float
@@ -35,13 +34,18 @@ class Figures(NamedTuple):
         """How many tasks may run at a time."""
         return sum(engine.workers for engine in self.engines)
 
+    @property
+    def _is_served(self) -> bool:
+        return bool(self.engines or self.under_way)
+
     def document(self) -> dict[str, Any]:
         """Everything that `status` tells."""
         stats = self.stats
         tried = stats.completed + stats.failed
         total = stats.total_execution_time
         return {
-            "state": "running" if self.engines else "stopped",
+            # A worker that waits for more once everything has ended runs nothing.
+            "state": "running" if self.row.pending and self._is_served else "stopped",
             **stats.document(),
             "rate": round(self.rate, 3),
             "throughput_per_minute": round(60 * stats.finished / total, 2) if total else 0.0,
@@ -58,15 +62,13 @@ def figures(ledger: Ledger, view: Snapshot) -> Figures:
     """Look at the queue."""
     row = ledger.row(view)
     engines = ledger.engines(view, row)
-    under_way = ledger.under_way(row, engines)
-    here = ledger.own(engines)
-    elsewhere = sum(e.running for e in engines if e not in here)
-    running = min(row.pending, len(under_way) + elsewhere)
+    under_way = ledger.under_way(view, row)
+    running = min(row.pending, len(under_way))
     times, waits = _latest(view, row)
     mean = fmean(times) if times else 0.0
     eta = None
     if engines and times and row.pending:
-        elapsed = [note.seconds for note in under_way.values()] + [mean / 2] * elsewhere
+        elapsed = [mean / 2 if note is None else note.seconds for note in under_way.values()]
         lanes = sum(e.workers for e in engines)
         eta = seconds_left(mean, row.pending - running, elapsed[:running], lanes)
     now = clock.now()

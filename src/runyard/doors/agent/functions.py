@@ -29,6 +29,9 @@ BUILT_IN = {
 RUN_CODE = ("code_execution", "custom_function")
 """Those that run what a model wrote."""
 
+GRACE = 5.0
+"""Seconds that the sandbox has, after the time limit of code, to hand in what the code printed."""
+
 
 class Known(NamedTuple):
     """A function that a task can name."""
@@ -107,3 +110,21 @@ def _registered(name: str) -> str | None:
         found = getattr(found, part, None)
     is_marked = callable(found) and (defaults_of(found) or hasattr(found, "__runyard__"))
     return name if path and is_marked and module != "__main__" else None
+
+
+def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
+    """The time limit that the engine enforces on a task.
+
+    The limit of code is enforced by the sandbox, which keeps what the code has printed; the engine
+    ends the worker if the sandbox does not.
+    """
+    return limit if limit is None or not _is_sandboxed(name, params) else limit + GRACE
+
+
+def own_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
+    """The inverse of `engine_limit`."""
+    return limit if limit is None or not _is_sandboxed(name, params) else limit - GRACE
+
+
+def _is_sandboxed(name: str, params: dict[str, Any]) -> bool:
+    return name in RUN_CODE and "function" not in params

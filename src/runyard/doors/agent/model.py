@@ -25,8 +25,9 @@ class BatchTask:
     created_at: float
     started_at: float | None = None
     completed_at: float | None = None
-    result: Any = None
+    result: Any = None  # of a failed piece of code: what it printed before it failed
     error: str | None = None
+    trace: str | None = None  # where the error came from
     retry_count: int = 0
     max_retries: int = 3
     timeout: float | None = None

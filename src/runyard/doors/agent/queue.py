@@ -10,10 +10,13 @@ import asyncio
 import os
 import secrets
 import socket
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
 
 from runyard import clock
 from runyard.doors.agent import arguments as read
+from runyard.doors.agent.adding import add as append
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.figures import figures
 from runyard.doors.agent.ledger import NAME, Ledger
@@ -24,7 +27,7 @@ from runyard.schedule.listed import record_listed
 from runyard.spec.codec import encode_as
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FINAL_STATES
-from runyard.store.base import Transaction
+from runyard.store.base import Store, Transaction
 from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, Claim
 from runyard.yard import Yard
@@ -33,9 +36,11 @@ from runyard.yard import Yard
 class BatchQueue:
     """Tasks by priority, first in, first out inside one; durable, and shared by all who use it."""
 
-    def __init__(self, yard: Yard, name: str = NAME) -> None:
-        self._ledger = Ledger(yard, name)
-        self._store = yard.store
+    def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
+        """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
+        self.yard = yard if isinstance(yard, Yard) else Yard(yard)
+        self._owns_yard = not isinstance(yard, Yard)
+        self._ledger = Ledger(self.yard, queue)
         self._engine: int | None = None  # who holds what this host has taken
         self._taken: dict[int, tuple[Claim, float]] = {}  # by task, with when it was
 
@@ -58,7 +63,7 @@ class BatchQueue:
         )  # fmt: skip
 
         def add() -> BatchTask:
-            added = self._ledger.add([wanted])
+            added = append(self._ledger, [wanted])
             if added.refused:
                 raise BadCall(added.refused[0].reason)
             return self._seen(added.numbers[0])
@@ -73,18 +78,36 @@ class BatchQueue:
         self, task_id: str, status: TaskStatus | str, result: Any = None, error: str | None = None
     ) -> BatchTask:
         """Say how a task that this host has taken ended; `queued` puts it back for a retry."""
-        return await asyncio.to_thread(self._settle, task_id, TaskStatus(status), result, error)
+        ended = TaskStatus(read.choice(status, "status", list(TaskStatus)))
+        return await asyncio.to_thread(self._settle, task_id, ended, result, error)
 
     async def cancel_task(self, task_id: str) -> bool:
         """Cancel a task, running or not; False if it has ended already."""
         number = self._ledger.number_of(task_id)
         return await asyncio.to_thread(cancel, self._ledger, number)
 
+    async def get_all_tasks(self, status: TaskStatus | str | None = None) -> list[BatchTask]:
+        """Every task on record, or those of a status, in the order in which they were added."""
+        chosen = None
+        if status is not None:
+            chosen = TaskStatus(read.choice(status, "status", list(TaskStatus)))
+
+        def look() -> list[BatchTask]:
+            with self._store.snapshot() as view:
+                if not self._ledger.exists(view):
+                    return []
+                found = self._ledger.every(view, self._ledger.row(view))
+                return [self._timed(task) for task in found if chosen in (None, task.status)]
+
+        return await asyncio.to_thread(look)
+
     async def get_stats(self) -> BatchStats:
         """Where the queue stands."""
 
         def look() -> BatchStats:
             with self._store.snapshot() as view:
+                if not self._ledger.exists(view):
+                    return BatchStats()
                 return figures(self._ledger, view).stats
 
         return await asyncio.to_thread(look)
@@ -92,13 +115,36 @@ class BatchQueue:
     async def close(self) -> None:
         """Give back what this host has taken and not settled."""
         await asyncio.to_thread(self._leave)
+        if self._owns_yard:
+            self.yard.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def _store(self) -> Store:
+        """The record; opened on first use, which may take a while."""
+        return self.yard.store
 
     def _seen(self, number: int) -> BatchTask:
         with self._store.snapshot() as view:
-            return self._ledger.task(view, self._ledger.row(view), number)
+            return self._timed(self._ledger.task(view, self._ledger.row(view), number))
+
+    def _timed(self, task: BatchTask) -> BatchTask:
+        """The task with when it began, which only the host that runs it knows."""
+        number = self._ledger.number_of(task.task_id)
+        if number not in self._taken or task.status is not TaskStatus.RUNNING:
+            return task
+        return replace(task, started_at=self._taken[number][1])
 
     def _take(self) -> BatchTask | None:
         if self._engine is None:
+            with self._store.snapshot() as view:
+                if not self._ledger.exists(view):
+                    return None
             self._engine = self._store.write(self._sign_on)
         engine = self._engine
 
@@ -110,11 +156,8 @@ class BatchQueue:
         if found is None:
             return None
         number = next(iter(found.tasks))
-        began = clock.now()
-        self._taken[number] = found, began
-        task = self._seen(number)
-        held = {"status": TaskStatus.RUNNING, "started_at": began}
-        return BatchTask(**{**task.__dict__, **held})
+        self._taken[number] = found, clock.now()
+        return self._seen(number)
 
     def _sign_on(self, tx: Transaction) -> int:
         row = self._ledger.row(tx)

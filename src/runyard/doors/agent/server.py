@@ -152,7 +152,7 @@ def _look_tools(server: MCPServer, act: Any) -> None:
     @server.tool(description="Progress, counts, rates and time left; or one task in full.")
     async def status(
         detailed: Annotated[
-            bool | str, Field(description="name what runs and what failed")
+            bool | str, Field(description="list what runs, what is next and what failed")
         ] = False,
         task_id: Annotated[int | str | None, Field(description="look at this task alone")] = None,
     ) -> Structured:
@@ -166,10 +166,14 @@ def _look_tools(server: MCPServer, act: Any) -> None:
         ] = None,
         offset: Annotated[Number, Field(description="how many to skip")] = 0,
         limit: Annotated[Number, Field(description="how many at most")] = 20,
+        order: Annotated[
+            str, Field(description="added, ended (the last one last) or latest (it comes first)")
+        ] = "added",
     ) -> Structured:
         return await act(  # type: ignore[no-any-return]
-            "results", format=format, filter_status=filter_status, offset=offset, limit=limit
-        )
+            "results", format=format, filter_status=filter_status, offset=offset, limit=limit,
+            order=order,
+        )  # fmt: skip
 
     @server.tool(description="Write all results to a file in the yard's export folder.")
     async def export(
@@ -181,18 +185,24 @@ def _look_tools(server: MCPServer, act: Any) -> None:
 
 def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
     @server.tool(
-        description="Wait until the queue is done, at most 60 seconds a call, and return its "
-        "status. Call it again while state is running."
+        description="Wait until the queue is done, or the tasks that are named, at most 60 seconds "
+        "a call, and return the status. Call it again while state is running."
     )
     async def wait(
         ctx: Context,
-        seconds: Annotated[Number, Field(description="at most so long, up to 60")] = 50,
+        seconds: Annotated[Number, Field(description="at most this long, up to 60")] = 50,
+        tasks: Annotated[
+            Ids | None, Field(description="ids of the tasks to wait for; none: all of them")
+        ] = None,
     ) -> Structured:
         try:
             most = min(WAIT_MOST, duration(seconds, "seconds"))
-            return _result(await executor.wait(most, ctx.report_progress))
         except RunyardError as error:
             raise ToolError(words.clipped(str(error))) from error
+        response = await executor.wait(most, ctx.report_progress, tasks=tasks)
+        if not response.ok:
+            raise ToolError(response.message)
+        return _result(response)
 
 
 def _result(response: Response) -> CallToolResult:

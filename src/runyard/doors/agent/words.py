@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runyard.doors.agent.model import BatchTask
+from runyard.doors.agent.model import BatchTask, Response, TaskStatus
 
 MOST = 2900
 """Characters of an answer."""
@@ -14,10 +14,18 @@ MOST = 2900
 _RESULT = 400
 """Characters of one result or error."""
 
+_LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"}
+"""What a detailed status lists."""
+
 
 def clipped(text: str, most: int = MOST) -> str:
     """Text that is not too long."""
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
+
+
+def first_line(response: Response) -> str:
+    """An answer in one line."""
+    return response.message.partition("\n")[0]
 
 
 def added(data: Mapping[str, Any]) -> str:
@@ -32,7 +40,7 @@ def added_many(data: Mapping[str, Any]) -> str:
     """What `add_batch` says."""
     ids = data["task_ids"]
     span = "" if not ids else f": {ids[0]}" if len(ids) == 1 else f": {ids[0]} to {ids[-1]}"
-    lines = [f"{data['added']:,} tasks added{span}; {data['refused']:,} refused"]
+    lines = [f"{_tasks(data['added'])} added{span}; {data['refused']:,} refused"]
     lines += [f"  task {r['place']} ({r['name']}): {r['reason']}" for r in data["reasons"][:10]]
     if data["refused"] > 10:
         lines.append(f"  and {data['refused'] - 10:,} more")
@@ -43,7 +51,7 @@ def started(data: Mapping[str, Any]) -> str:
     """What `start` says."""
     limit = f", for at most {data['timeout']:g} s" if data["timeout"] else ""
     return (
-        f"started: {data['queued']:,} tasks in the background, {data['max_concurrent']} at a time "
+        f"started: {_tasks(data['queued'])} in the background, {data['max_concurrent']} at a time "
         f"on {data['backend']}{limit} (worker {data['pid']}); ask for status or results"
     )
 
@@ -64,9 +72,11 @@ def stopped(data: Mapping[str, Any]) -> str:
 
 def status(data: Mapping[str, Any]) -> str:
     """What `status` says of the queue."""
+    is_finished = data["total_tasks"] and not data["queued"] and not data["running"]
     lines = [
-        f"{data['state']}, {data['progress_percentage']:.1f}% of {data['total_tasks']:,} tasks "
-        f"done: {data['completed']:,} completed, {data['failed']:,} failed, "
+        f"{'finished' if is_finished else data['state']}, "
+        f"{data['progress_percentage']:.1f}% of {_tasks(data['total_tasks'])} done: "
+        f"{data['completed']:,} completed, {data['failed']:,} failed, "
         f"{data['cancelled']:,} cancelled, {data['running']:,} running, {data['queued']:,} queued",
         f"{data['average_task_time']:.3g} s a task, {data['rate']:.3g} tasks/s, "
         f"{data['total_execution_time']:.1f} s in all, waits {data['wait_time']['mean']:.3g} s "
@@ -77,14 +87,24 @@ def status(data: Mapping[str, Any]) -> str:
     if data["estimated_time_remaining"] is not None:
         lines.append(f"about {data['estimated_time_remaining']:.1f} s to go")
     used = data.get("resources")
-    if used:
+    if used and data["state"] == "running":
         lines.append(
             f"{data['active_workers']} of {data['max_concurrent']} workers busy; "
             f"{used['memory_mb']} MB, {used['cpu_percent']}% CPU in {used['processes']} processes"
         )
-    for title, name in (("running", "running_tasks"), ("failed", "failures")):
-        lines += [f"  {title}: {_line(each)}" for each in data.get(name, ())]
+    for title, name in _LISTS.items():
+        lines += [f"  {title}: {_listed(each)}" for each in data.get(name, ())]
+        left_out = data.get("left_out", {}).get(name)
+        if left_out:
+            lines.append(f"  and {left_out:,} more {title}")
     return "\n".join(lines)
+
+
+def progress(data: Mapping[str, Any]) -> str:
+    """How far the tasks are that are waited for."""
+    counts = ", ".join(f"{data[each.value]:,} {each}" for each in TaskStatus if data[each.value])
+    lines = [f"{_tasks(data['total_tasks'])}: {counts}"]
+    return "\n".join([*lines, *(f"  {_line(each)}" for each in data["tasks"])])
 
 
 def brief(found: BatchTask) -> dict[str, Any]:
@@ -102,7 +122,7 @@ def task(data: Mapping[str, Any]) -> str:
     if data.get("position"):
         lines.append(f"position {data['position']} in the queue")
     if data.get("waits_for"):
-        lines.append(f"waits for {data['waits_for']} other tasks")
+        lines.append(f"waits for {_tasks(data['waits_for'])}")
     if data["retry_count"]:
         lines.append(f"tried {data['retry_count']} times before, at most {data['max_retries']}")
     if data["execution_time"] is not None:
@@ -149,6 +169,20 @@ def _compact(data: Mapping[str, Any]) -> str:
         short = {n: clipped(json.dumps(found[n]), _RESULT) for n in ("result", "error") if found[n]}
         text = json.dumps({**found, **short, "clipped": True})
     return text
+
+
+def _listed(data: Mapping[str, Any]) -> str:
+    """A task of a detailed status."""
+    where = ""
+    if data.get("waits_for"):
+        where = f", waits for {_tasks(data['waits_for'])}"
+    elif data.get("position"):
+        where = f", position {data['position']}"
+    return _line(data) + where
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count:,} tasks"
 
 
 def _line(data: Mapping[str, Any]) -> str:

@@ -40,10 +40,12 @@ def test_every_action_works_on_the_command_line(
     assert queue("status")["queued"] == 1
     with opened(place) as watched:
         watched.pids.append(queue("start", "--max-concurrent", "2")["pid"])
-        assert watched.drained()
+        assert queue("wait", "queue/0", "--timeout", "30s")["completed"] == 1
+        assert queue("wait", code=1)["cancelled"] == 1
         assert queue("status", "queue/0")["status"] == "completed"
         assert [task["name"] for task in queue("results")["results"]] == ["nap", "a"]
         assert queue("results", "--status", "cancelled")["total"] == 1
+        assert queue("results", "--order", "latest")["results"][0]["name"] == "nap"
         assert queue("export", "--format", "csv", "--output-file", "x.csv")["count"] == 2
         assert queue("stop", "--now")["stopping"]
     assert queue("clear")["cleared"] == 2
@@ -51,6 +53,31 @@ def test_every_action_works_on_the_command_line(
     assert queue("start", "--max-concurrent", "lots", code=2)["error"]["class"] == "BadCall"
     assert "error" in queue("add", "x", "nope", code=2)
     assert "queue/2" in call(capfd, "queue", "add", "more", "simulate").out
+
+
+def test_waiting_on_the_command_line_ends_with_the_code_that_fits(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "yard"
+
+    def wait(*words: str) -> Said:
+        return call(capfd, "queue", "wait", *words, "--yard", str(place))
+
+    assert wait().code == 0  # nothing was ever added
+    with opened(place) as queue:
+        queue.add()
+        queue.add(params={"duration": 60})
+        stuck = wait()
+        assert (stuck.code, "runyard queue start" in stuck.err) == (3, True)
+        queue.do("start", max_concurrent=2)
+        assert wait("queue/0").code == 0
+        late = wait("--timeout", "100ms", "--json")
+        assert (late.code, late.last["state"]) == (124, "running")
+        assert "not done after 100ms" in late.err
+        queue.do("cancel", task_id="1")
+        assert wait().code == 1
+        assert wait("queue/9").code == 5
+        assert "timeout: 'soon'" in wait("--timeout", "soon").err
 
 
 def test_where_there_is_no_yard_the_queue_is_empty_and_none_is_made(

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import runyard
 from runyard.doors.agent import BatchQueue, Priority, TaskStatus
 from runyard.doors.agent.arguments import TASK_FIELDS, USAGE
+from runyard.doors.agent.executor import once
 from runyard.doors.agent.exports import COLUMNS
+from runyard.errors import UsageError
 
 
 @pytest.fixture
@@ -34,6 +36,65 @@ def test_the_position_is_by_priority_then_in_order(queue: Queue) -> None:
     ]
     assert positions == [1, 2, 3, 1, 2, 5]
     assert queue.task("queue/2")["position"] == 6
+
+
+def test_the_action_may_be_given_by_its_name(queue: Queue) -> None:
+    executor, task = queue.executor, {"name": "a", "function": "simulate"}
+    assert asyncio.run(executor.execute(action="add", **task)).data["task_id"] == "queue/0"
+    assert executor.execute_sync(**task, action="ADD").data["task_id"] == "queue/1"
+    assert asyncio.run(once(queue.folder, action="cancel", task_id="1")).data["cancelled"]
+    for action in set(executor.actions) - {"start"}:
+        response = executor.execute_sync(action=action)
+        assert response.ok or "call it as" in response.message
+    for words in ({}, {"action": ""}, {"action": None}, {"action": "stauts"}, {"self": 1}):
+        assert "use one of: add, add_batch" in executor.execute_sync(**words).message
+    assert "did you mean 'status'?" in queue.refused(action="stauts")
+    assert "did you mean 'priority'?" in queue.refused("add", priorty="high", **task)
+
+
+def test_a_detailed_status_lists_what_is_next_with_its_position(queue: Queue) -> None:
+    queue.do("add_batch", tasks=[{"name": f"t{n}", "function": "simulate"} for n in range(25)])
+    queue.add(name="urgent", priority="critical")
+    queue.add(name="after", priority="high", depends_on=["queue/0"])
+    status = queue.do("status", detailed=True)
+    following = status.data["next_tasks"]
+    assert [(task["name"], task["position"]) for task in following[:3]] == [
+        ("urgent", 1), ("after", 2), ("t0", 2),
+    ]  # fmt: skip
+    for task in following:
+        assert queue.task(task["task_id"])["position"] == task["position"]
+    assert (len(following), status.data["left_out"]) == (20, {"next_tasks": 7})
+    assert "next: queue/25 urgent (simulate) queued, position 1" in status.message
+    assert "after (simulate) queued, waits for 1 task" in status.message
+    assert "and 7 more next" in status.message
+    assert "next_tasks" not in queue.do("status").data
+
+
+def test_results_come_in_the_order_that_is_asked_for(queue: Queue) -> None:
+    async def settle_in_another_order() -> None:
+        tasks = BatchQueue(queue.executor.yard)
+        taken = []
+        for name in "abcd":
+            await tasks.add_task(name, "simulate")
+            taken.append(await tasks.get_next_task())
+        for number, status in ((2, "completed"), (0, "failed"), (3, "completed"), (1, "failed")):
+            task = taken[number]
+            assert task is not None
+            await tasks.update_task(task.task_id, status)
+        await tasks.close()
+
+    asyncio.run(settle_in_another_order())
+
+    def names(**arguments: Any) -> str:
+        found = queue.do("results", **arguments).data["results"]
+        return "".join(task["name"] for task in found)
+
+    assert names() == names(order="ADDED") == "abcd"
+    assert (names(order="ended"), names(order="latest")) == ("cadb", "bdac")
+    assert names(order="ended", filter_status="failed") == "ab"
+    assert names(order="latest", offset=1, limit=2) == "da"
+    assert "did you mean 'ended'?" in queue.refused("results", order="endet")
+    assert "not ended" in queue.refused("results", order="ended", filter_status="queued")
 
 
 def test_an_unknown_function_is_refused_with_the_known_ones(queue: Queue) -> None:
@@ -223,6 +284,34 @@ def test_a_host_that_takes_tasks_itself_gets_them_in_order(queue: Queue) -> None
         assert (stats.total_tasks, stats.completed, stats.failed, stats.queued) == (3, 1, 1, 1)
 
     asyncio.run(host())
+
+
+def test_a_host_s_queue_takes_a_path_and_shows_every_task(tmp_path: Path) -> None:
+    async def host() -> None:
+        async with BatchQueue(tmp_path / "yard", queue="mine") as tasks:
+            assert await tasks.get_all_tasks() == []
+            assert await tasks.get_next_task() is None
+            assert (await tasks.get_stats()).total_tasks == 0
+            for name in "abcd":
+                await tasks.add_task(name, "simulate", priority="high" if name == "c" else "low")
+            first, second = await tasks.get_next_task(), await tasks.get_next_task()
+            assert first is not None
+            assert second is not None
+            await tasks.update_task(first.task_id, "failed", error="no")
+            await tasks.cancel_task("mine/1")
+            found = await tasks.get_all_tasks()
+            assert [(task.name, task.status.value) for task in found] == [
+                ("a", "running"), ("b", "cancelled"), ("c", "failed"), ("d", "queued"),
+            ]  # fmt: skip
+            assert found[0] == second
+            assert found[2].error == "TaskError: no"
+            assert (await tasks.get_stats()).running == 1
+            assert [task.name for task in await tasks.get_all_tasks("QUEUED")] == ["d"]
+            with pytest.raises(UsageError, match="status is 'queud'"):
+                await tasks.get_all_tasks("queud")
+
+    asyncio.run(host())
+    assert not (tmp_path / "yard" / "run").exists() or not list((tmp_path / "yard/run").iterdir())
 
 
 def test_the_host_s_loop_turns_while_an_action_waits(queue: Queue) -> None:

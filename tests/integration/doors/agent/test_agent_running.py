@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -185,6 +186,9 @@ def test_a_task_added_while_the_worker_lingers_is_run(queue: Queue) -> None:
     queue.do("start")
     assert queue.drained()
     assert queue.is_up()
+    status = queue.do("status")
+    assert (status.data["state"], status.message.split(",")[0]) == ("stopped", "finished")
+    assert queue.do("start").message.startswith("nothing is queued")
     queue.add(name="late", params={"duration": 0})
     assert queue.drained()
     assert eventually(lambda: not queue.is_up())
@@ -207,6 +211,33 @@ def test_the_eta_is_right_from_the_tenth_task_on(queue: Queue, lanes: int) -> No
     assert queue.drained()
     end = max(task["completed_at"] for task in queue.tasks().values())
     assert eta == pytest.approx(end - asked, rel=0.3)
+
+
+def test_waiting_for_tasks_ends_when_these_have_ended(queue: Queue) -> None:
+    short = [queue.add(name=f"t{n}", params={"duration": 0}) for n in range(2)]
+    bad = queue.add("code_execution", params={"code": "1/0"}, max_retries=0)
+    long = queue.add(params={"duration": 60})
+
+    def wait(*tasks: str, seconds: Any = 30) -> dict[str, Any]:
+        heard: list[int] = []
+
+        async def hear(done: int, total: int, text: str) -> None:
+            assert text
+            assert total == len(set(tasks)) or not tasks
+            heard.append(done)
+
+        response = asyncio.run(queue.executor.wait(seconds, hear, tasks=",".join(tasks)))
+        assert heard == sorted(heard)
+        return response.data
+
+    assert (wait()["state"], wait(*short)["queued"]) == ("stopped", 2)  # nothing runs
+    queue.do("start", max_concurrent=2)
+    found = wait(*short, short[0], bad)
+    assert (found["state"], found["completed"], found["failed"]) == ("stopped", 2, 1)
+    assert [task["task_id"] for task in found["tasks"]] == [*short, bad]
+    assert wait(long, seconds="0.1s")["state"] == "running"
+    assert wait("queue/99")["error"] == "NotFound"
+    assert wait(seconds="soon")["error"] == "BadCall"
 
 
 def test_status_tells_what_workers_do_and_use(queue: Queue) -> None:
