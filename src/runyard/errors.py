@@ -136,9 +136,25 @@ class TasksFailed(RunyardError):
 
 
 class TaskError(RunyardError):
-    """What became of one task, other than an error of its own."""
+    """What became of one task, other than an error of its own.
+
+    `value` is what the task has to show although it failed, and is recorded with the error; `trace`
+    says where it failed, if that is not where this was raised.
+    """
 
     exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        value: object = None,
+        trace: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.value = value
+        self.trace = trace
 
 
 class TaskTimeout(TaskError):

@@ -44,7 +44,9 @@ class Context:
     A task gets it as its parameter `ctx`, or anywhere inside from `runyard.context()`.
     """
 
-    __slots__ = ("_callbacks", "_host", "_rng", "_root", "attempt", "batch", "params", "task")
+    __slots__ = (
+        "_callbacks", "_host", "_rng", "_root", "attempt", "batch", "params", "task", "timeout",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Context:
         task: int,
         attempt: int,
         params: dict[str, Any],
+        timeout: float | None = None,
     ) -> None:
         self._host = host
         self._root = root_seed
@@ -63,6 +66,7 @@ class Context:
         self.task = task
         self.attempt = attempt  # how many errors of its own came before
         self.params = params
+        self.timeout = timeout  # seconds that this attempt may take
 
     @property
     def seed(self) -> int:

@@ -7,6 +7,7 @@ checksum), so that the engine handles whole lists of rows without looking into t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import os
@@ -29,7 +30,7 @@ from runyard.attempt.output import Output
 from runyard.attempt.packed import call_packed, pack_error
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Job
-from runyard.errors import TaskOutOfMemory, TaskTimeout
+from runyard.errors import NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.batch import ListedTask, decode_listed
 from runyard.spec.codec import checksum, decode, encode_as
@@ -214,8 +215,9 @@ class Runner:
             assert self._work is not None
             work, job = self._work, self.program.job
             self._context = Context(
-                self, job.name, self.program.seed, work.task, work.attempt, work.params
-            )
+                self, job.name, self.program.seed, work.task, work.attempt, work.params,
+                self.timeout(work),
+            )  # fmt: skip
         return self._context
 
     def seed_key(self, task: int) -> tuple[bytes, int]:
@@ -291,11 +293,19 @@ class Runner:
         info = error_info(error)
         self._end(work, ok=False)
         row = OutcomeRow.sealed(
-            self._batch, work.task, FAILED, work.attempt, None, info.encode(), started, seconds,
-            self._worker,
+            self._batch, work.task, FAILED, work.attempt, self._shown(error), info.encode(),
+            started, seconds, self._worker,
         )  # fmt: skip
         classes = [c.__name__ for c in type(error).__mro__ if c is not object]
         return Failure(row, classes, pack_error(error) if work.packed else None)
+
+    def _shown(self, error: BaseException) -> bytes | None:
+        """What the task has to show although it failed."""
+        if not isinstance(error, TaskError) or error.value is None:
+            return None
+        with contextlib.suppress(NotEncodable):
+            return encode_as(self._codec, error.value)
+        return None
 
     def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine returns, on a loop of the lane's own."""
@@ -340,9 +350,10 @@ def error_info(error: BaseException) -> ErrorInfo:
     except Exception as broken:
         message = f"(its message can't be had: {type(broken).__name__})"
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    trace = (error.trace if isinstance(error, TaskError) else None) or "".join(lines)
     return ErrorInfo(
         type(error).__name__, _valid(message[:MESSAGE_LIMIT]), _valid(where),
-        _valid("".join(lines)[-TRACE_LIMIT:]),
+        _valid(trace[-TRACE_LIMIT:]),
     )  # fmt: skip
 
 

@@ -118,12 +118,16 @@ def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> floa
     The limit of code is enforced by the sandbox, which keeps what the code has printed; the engine
     ends the worker if the sandbox does not.
     """
-    return limit if limit is None or not _is_sandboxed(name, params) else limit + GRACE
+    if limit is None or not _is_sandboxed(name, params):
+        return limit
+    return limit + GRACE
 
 
 def own_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
     """The inverse of `engine_limit`."""
-    return limit if limit is None or not _is_sandboxed(name, params) else limit - GRACE
+    if limit is None or not _is_sandboxed(name, params):
+        return limit
+    return max(0.0, round(limit - GRACE, 6))
 
 
 def _is_sandboxed(name: str, params: dict[str, Any]) -> bool:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -33,6 +35,11 @@ TICK = 0.05
 DISK_TICKS = 10
 """How many ticks between two looks at what the workspace holds."""
 
+DUMP_SECONDS = 1.0
+"""How long a program may take to print where it is."""
+
+LATE = "its time is over"
+
 _JAIL = Path(__file__).with_name("jail.py")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives",
            "/etc/ld.so.cache", "/etc/ssl")  # fmt: skip
@@ -45,7 +52,7 @@ class Ran(NamedTuple):
     stdout: str
     stderr: str
     seconds: float
-    ended: str | None  # why it was ended, where it did not end by itself
+    ended: str | None  # why it was ended, where it did not end by itself; LATE: out of time
     isolation: dict[str, Any]  # the level, and what holds
 
 
@@ -70,10 +77,15 @@ def run(
     ctx: Context,
     settings: Settings,
     *,
+    seconds: float | None = None,
     address_space: bool = True,
     reach: Sequence[str] = (),
+    dumps: bool = False,
 ) -> Ran:
-    """Run a program in the task's workspace until it ends or passes a limit."""
+    """Run a program in the task's workspace until it ends or passes a limit.
+
+    One that `dumps` prints where it is when it gets SIGABRT; it does before its time is over.
+    """
     level, limits = level_of(settings), settings.limits
     workspace = ctx.workspace
     places = [str(workspace), *reach]
@@ -102,11 +114,17 @@ def run(
         ctx.on_cancel(lambda: _end(process))
         streams = [_Stream(process.stdout, limits.output), _Stream(process.stderr, limits.output)]
         facts = json.loads(os.read(report, 4096) or b"{}")
-        ended = _watch(process, streams, workspace, limits)
+        until = math.inf if seconds is None else began + seconds
+        ended = _watch(process, streams, workspace, limits, until)
+        if ended is not None:
+            if ended == LATE and dumps:
+                _dump(process, argv)
+            _end(process)
+            process.wait()
         texts = [stream.text() for stream in streams]
     isolation = {"level": level, **facts}
-    seconds = time.monotonic() - began
-    return Ran(process.returncode, texts[0], texts[1], seconds, ended, isolation)
+    took = time.monotonic() - began
+    return Ran(process.returncode, texts[0], texts[1], took, ended, isolation)
 
 
 def _watch(
@@ -114,23 +132,31 @@ def _watch(
     streams: Sequence[_Stream],
     workspace: Path,
     limits: Limits,
+    until: float,
 ) -> str | None:
-    """Wait; where a limit is passed that the kernel does not know, end it and say which."""
+    """Wait until it ends, or passes a limit that the kernel does not know: which one."""
     ticks = 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(TICK)
+            process.wait(max(0.0, min(TICK, until - time.monotonic())))
             return None
         ticks += 1
-        reason = None
         if any(stream.is_over for stream in streams):
-            reason = f"printed more than {limits.output:,} bytes"
-        elif ticks % DISK_TICKS == 0 and usage(workspace) > limits.disk:
-            reason = f"filled its workspace with more than {limits.disk:,} bytes"
-        if reason is not None:
-            _end(process)
-            process.wait()
-            return reason
+            return f"printed more than {limits.output:,} bytes"
+        if ticks % DISK_TICKS == 0 and usage(workspace) > limits.disk:
+            return f"filled its workspace with more than {limits.disk:,} bytes"
+        if time.monotonic() >= until:
+            return LATE
+
+
+def _dump(process: subprocess.Popen[bytes], argv: Sequence[str]) -> None:
+    """Let the program print where it is."""
+    with contextlib.suppress(psutil.Error):
+        for each in psutil.Process(process.pid).children(recursive=True):
+            if each.cmdline() == list(argv):
+                each.send_signal(signal.SIGABRT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(DUMP_SECONDS)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -215,19 +215,33 @@ def _result(response: Response) -> CallToolResult:
 
 
 def short(data: dict[str, Any], most: int = MOST_DATA - 1100) -> dict[str, Any]:
-    """Data that fits one reply: lists lose their ends, texts theirs, and it says so."""
-    for items, letters in ((200, 2000), (20, 400), (8, 150), (3, 80), (1, 40), (0, 20)):
+    """Data that fits one reply: lists lose their ends, texts their middle, and it says so."""
+    for items, letters in ((200, 2000), (20, 400), (12, 250), (8, 150), (3, 80), (1, 40), (0, 20)):
         found = {key: _shortened(value, items, letters) for key, value in data.items()}
         if found != data:
             found["shortened"] = True
+            _count_left_out(found, data)
         if len(json.dumps(found)) <= most:
             return found
     return {"shortened": True}
 
 
+def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
+    """Say how much of each list is missing, and start the next page after what is here."""
+    left_out = dict(data.get("left_out", {}))
+    for name, value in data.items():
+        if isinstance(value, list) and len(value) > len(found[name]):
+            left_out[name] = left_out.get(name, 0) + len(value) - len(found[name])
+    if left_out:
+        found["left_out"] = left_out
+    if "next_offset" in data and "results" in left_out:
+        found["next_offset"] = data["offset"] + len(found["results"])
+
+
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= letters else value[: letters - 1] + "…"
+        half = letters // 2
+        return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):
         return [_shortened(each, items, letters) for each in value[:items]]
     if isinstance(value, dict):

@@ -14,6 +14,9 @@ MOST = 2900
 _RESULT = 400
 """Characters of one result or error."""
 
+_OUTPUT = 750
+"""Characters of what a failed task printed on each stream."""
+
 _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"}
 """What a detailed status lists."""
 
@@ -21,6 +24,11 @@ _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"
 def clipped(text: str, most: int = MOST) -> str:
     """Text that is not too long."""
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
+
+
+def ending(text: str, most: int) -> str:
+    """The end of a text that is too long."""
+    return text if len(text) <= most else f"… {text[2 - most :]}"
 
 
 def first_line(response: Response) -> str:
@@ -127,9 +135,21 @@ def task(data: Mapping[str, Any]) -> str:
         lines.append(f"tried {data['retry_count']} times before, at most {data['max_retries']}")
     if data["execution_time"] is not None:
         lines.append(f"took {data['execution_time']:.3g} s, waited {data['wait_time']:.3g} s")
-    if data["result"] is not None:
+    if data["status"] == TaskStatus.FAILED:
+        lines += _last_output(data)
+    elif data["result"] is not None:
         lines.append(f"result: {clipped(json.dumps(data['result']), 2000)}")
     return "\n".join(lines)
+
+
+def _last_output(data: Mapping[str, Any]) -> list[str]:
+    """The ends of what a failed task printed, and of its trace where that is not among it."""
+    printed = data["result"] if isinstance(data["result"], Mapping) else {}
+    found = {name: str(printed.get(name) or "").rstrip() for name in ("stdout", "stderr")}
+    trace = (data["trace"] or "").rstrip()
+    if "\n" in trace and trace not in found["stderr"]:
+        found["trace"] = trace
+    return [f"{name}:\n{ending(text, _OUTPUT)}" for name, text in found.items() if text]
 
 
 def results(page: Sequence[Mapping[str, Any]], kind: str) -> tuple[int, str]:
@@ -156,7 +176,9 @@ def paged(text: str, following: int | None, count: int | None) -> str:
 
 def _result(data: Mapping[str, Any]) -> str:
     line = _line(data)
-    if data["result"] is not None:
+    if data["status"] == TaskStatus.FAILED and data["result"] is not None:
+        line += f" (its output: status with task_id={data['task_id']})"
+    elif data["result"] is not None:
         line += f" → {clipped(json.dumps(data['result']), _RESULT)}"
     return line
 

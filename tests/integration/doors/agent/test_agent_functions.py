@@ -7,9 +7,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_queue import Queue, opened
+
+from runyard.doors.agent.calls.code import KEPT
+from runyard.doors.agent.functions import GRACE
+from runyard.spec.batch import decode_listed
 
 SERVER = """
 from mcp.server import MCPServer
@@ -156,3 +161,61 @@ def test_code_is_refused_at_level_none(tmp_path: Path) -> None:
         said = queue.refused("add", name="a", function="custom_function",
                              params={"function": "os:system"})  # fmt: skip
         assert "may not call" in said
+
+
+FAILING: dict[str, dict[str, Any]] = {
+    "raises": {"code": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 / 0\n"},
+    "syntax": {"code": "print('x'"},
+    "late": {"code": "import time\nprint('out')\ndef hang():\n    time.sleep(60)\nhang()\n"},
+    "shell": {"runtime": "shell", "code": "echo out; echo err >&2; sleep 60"},
+    "floods": {"code": "print('x' * 999_999)\nraise SystemExit(3)"},
+    "custom": {"code": "def process():\n    print('out')\n    raise ValueError('bad')\n"},
+}
+
+
+@pytest.mark.parametrize("level", ["process", "bubblewrap"])
+def test_code_that_fails_leaves_its_output_and_its_trace(tmp_path: Path, level: str) -> None:
+    if level == "bubblewrap" and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    folder = tmp_path / "yard"
+    folder.mkdir()
+    (folder / "agent.toml").write_text(f'isolation = "{level}"\n')
+    with opened(folder) as queue:
+        for name, params in FAILING.items():
+            function = "custom_function" if name == "custom" else "code_execution"
+            timeout = 0.7 if name in ("late", "shell") else 60
+            queue.add(function, name=name, params=params, max_retries=0, timeout=timeout)
+        queue.do("start", max_concurrent=3)
+        assert queue.drained()
+        found = queue.tasks(filter_status="failed")
+        assert found.keys() == FAILING.keys()
+        said = [queue.do("status", task_id=task["task_id"]).message for task in found.values()]
+    printed = {name: task["result"] for name, task in found.items()}
+    assert {each["isolation"]["level"] for each in printed.values()} == {level}
+    assert {printed[name]["stdout"] for name in ("raises", "late", "shell", "custom")} == {"out\n"}
+    assert printed["shell"]["stderr"] == "err\n"
+    assert len(printed["floods"]["stdout"]) == KEPT
+    assert printed["floods"]["exit_code"] == 3
+    assert found["raises"]["trace"].startswith("Traceback (most recent call last):\n")
+    assert "ZeroDivisionError" in found["raises"]["trace"]
+    assert "SyntaxError" in found["syntax"]["trace"]
+    assert "ValueError: bad" in found["custom"]["trace"]
+    assert ", line 4 in hang" in found["late"]["trace"]
+    assert found["late"]["error"] == "TaskTimeout: ran longer than its limit of 0.7 s"
+    assert found["shell"]["timeout"] == 0.7
+    assert all(len(message) < 3000 for message in said)
+    assert "stdout:\nout\nstderr:\nerr\nTraceback" in said[0]
+
+
+def test_the_engine_waits_for_the_sandbox_to_end_code_that_is_out_of_time(tmp_path: Path) -> None:
+    with opened(tmp_path / "yard") as queue:
+        queue.add("code_execution", params={"code": "1"}, timeout=2)
+        queue.add("custom_function", params={"code": "def process(): pass"})
+        queue.add("simulate", timeout=2)
+        with queue.executor.yard.store.snapshot() as view:
+            limits = [
+                decode_listed(task.content).timeout
+                for task in view.tasks(queue.executor.ledger.row(view).id)
+            ]
+        assert limits == [2 + GRACE, 300 + GRACE, 2]
+        assert [queue.task(str(n))["timeout"] for n in range(3)] == [2, 300, 2]

@@ -185,3 +185,33 @@ def test_a_client_of_the_first_generation_is_understood(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert said.stdout.split() == ["False", "queue/0", "True"]
+
+
+def test_code_that_fails_is_told_with_its_output(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "yard")
+    code = "print('out' + '.' * 9000 + 'end')\nraise ValueError('bad')"
+
+    async def talk() -> None:
+        async with Client(agent.server) as client:
+            await agent.say(client, "add", name="bad", function="code_execution",
+                            params={"code": code}, max_retries="0")  # fmt: skip
+            await agent.say(client, "add", name="long", function="simulate",
+                            params={"duration": 60})  # fmt: skip
+            started = await agent.say(client, "start", max_concurrent=1)
+            watched.pids.append(started["pid"])
+            waited = await agent.say(client, "wait", seconds=30, tasks=["queue/0"])
+            assert (waited["state"], waited["failed"], waited["total_tasks"]) == ("stopped", 1, 1)
+            found = await agent.say(client, "status", task_id="queue/0")
+            assert found["result"]["stdout"].startswith("out.")
+            assert found["result"]["stdout"].endswith(".end\n")
+            assert found["result"]["stderr"].endswith("ValueError: bad\n")
+            assert found["trace"].endswith("ValueError: bad\n")
+            page = await agent.say(client, "results", order="latest")
+            assert page["results"][0]["name"] == "bad"
+            assert "ended" in await agent.refused(client, "results", order="endet")
+            await agent.say(client, "add", name="more", function="simulate")
+            status = await agent.say(client, "status", detailed=True)
+            assert [task["position"] for task in status["next_tasks"]] == [1]
+
+    with opened(tmp_path / "yard") as watched:
+        asyncio.run(talk())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
 from runyard.doors.agent.arguments import BadCall, mapping
-from runyard.doors.agent.sandbox import Ran, level_of, run
+from runyard.doors.agent.functions import own_limit
+from runyard.doors.agent.sandbox import LATE, Ran, level_of, run
 from runyard.doors.agent.settings import Settings, read_settings
-from runyard.errors import CommandFailed, UsageError
+from runyard.errors import CommandFailed, TaskTimeout, UsageError
 from runyard.events import Redactor
 from runyard.spec.task import Target
 from runyard.store import files_folder
@@ -24,12 +26,15 @@ KEPT = 64 * 1024
 """Characters of each stream in a result; all of it is in the task's stdout and stderr files."""
 
 MOST_FILES = 200
+MOST_LINE = 200
 _AUDITED = 20_000
 _RUNTIMES = {"python": "code.py", "shell": "code.sh", "nodejs": "code.js"}
 _ALIASES = {
     "py": "python", "python3": "python", "bash": "shell", "sh": "shell", "terminal": "shell",
     "node": "nodejs", "javascript": "nodejs", "js": "nodejs",
 }  # fmt: skip
+_TRACE = re.compile(r"^(Traceback \(most recent call last\)|Fatal Python error):", re.MULTILINE)
+_NODE_ERROR = re.compile(r"^(\w*Error\b.*)(?:\n.*)*\nNode\.js v[\d.]+\s*\Z", re.MULTILINE)
 _ANSWER = ".answer.json"
 _CALL = """
 import json as _json
@@ -90,14 +95,15 @@ def custom_function(
     for name, text in {**files, "code.py": _CALL % _ANSWER}.items():
         (ctx.workspace / name).write_text(text, encoding="utf-8")
     ran = _run(ctx, settings, "python", ["code.py"], str(code))
-    _told(ctx, ran, set())
+    found = _told(ctx, ran, {*files, "code.py"})
     try:
         answer = ctx.workspace / _ANSWER
         if answer.is_symlink():
-            raise CommandFailed("the answer is a link to somewhere else")
+            raise CommandFailed("the answer is a link to somewhere else", value=found)
         return Redactor().redact(json.loads(answer.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise CommandFailed(f"process() left no value that is JSON: {error}") from error
+        text = f"process() left no value that is JSON: {error}"
+        raise CommandFailed(text, value=found) from error
 
 
 def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: str) -> Ran:
@@ -105,35 +111,61 @@ def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: st
     shown = Redactor().redact_text(code[:_AUDITED])
     ctx.emit("code_executed", runtime=kind, sha256=digest, code=shown, level=level_of(settings))
     if kind == "python":
-        program, reach = [sys.executable, "-I"], [sys.prefix, sys.base_prefix]
+        program, reach = (
+            [sys.executable, "-I", "-u", "-X", "faulthandler"],
+            [sys.prefix, sys.base_prefix],
+        )
     elif kind == "shell":
         program, reach = ["/bin/sh"], []
     else:
         most = settings.limits.memory >> 20
         program, reach = [str(_node()), f"--max-old-space-size={most}"], []
     return run(
-        [*program, *words], ctx, settings, address_space=kind != "nodejs",
+        [*program, *words], ctx, settings, seconds=_limit(ctx),
+        address_space=kind != "nodejs", dumps=kind == "python",
         reach=[os.path.realpath(place) for place in reach] + reach,
     )  # fmt: skip
 
 
 def _told(ctx: Context, ran: Ran, own: set[str]) -> dict[str, Any]:
-    """What a program left behind; an end other than a good one is a failure."""
+    """What a program left behind; raised, with that, where it did not end well."""
     clean = Redactor().redact_text
     stdout, stderr = clean(ran.stdout), clean(ran.stderr)
     sys.stdout.write(stdout)
     sys.stderr.write(stderr)
-    if ran.exit_code or ran.ended:
-        last = (stderr.strip() or stdout.strip()).rpartition("\n")[2][:500]
-        how = ran.ended or f"exit code {ran.exit_code}"
-        raise CommandFailed(
-            f"{how} at isolation level {ran.isolation['level']}" + (f": {last}" if last else "")
-        )
-    return {
+    found = {
         "exit_code": ran.exit_code, "stdout": stdout[-KEPT:], "stderr": stderr[-KEPT:],
         "files": _files(ctx.workspace, own), "seconds": round(ran.seconds, 3),
         "isolation": ran.isolation,
     }  # fmt: skip
+    if ran.ended == LATE:
+        text = f"ran longer than its limit of {_limit(ctx):g} s"
+        raise TaskTimeout(text, value=found, trace=_trace(stderr))
+    if ran.exit_code or ran.ended:
+        how = ran.ended or f"exit code {ran.exit_code}"
+        last = _last_line(stderr) or _last_line(stdout)
+        text = f"{how} at isolation level {ran.isolation['level']}" + (f": {last}" if last else "")
+        raise CommandFailed(text, value=found, trace=_trace(stderr))
+    return found
+
+
+def _limit(ctx: Context) -> float | None:
+    """How long the code itself may take."""
+    return own_limit("code_execution", {}, ctx.timeout)
+
+
+def _last_line(text: str) -> str:
+    """The line that says what went wrong."""
+    # Node ends with its version; the error itself stands above the stack.
+    found = _NODE_ERROR.search(text)
+    line = found[1] if found else text.strip().rpartition("\n")[2]
+    return line if len(line) <= MOST_LINE else line[: MOST_LINE - 1] + "…"
+
+
+def _trace(stderr: str) -> str | None:
+    """Where a program failed, by what it printed; None if it printed nothing."""
+    found = _TRACE.search(stderr)
+    return stderr[found.start() :] if found else stderr.strip("\n") or None
 
 
 def _files(workspace: Path, own: set[str]) -> list[str]:
