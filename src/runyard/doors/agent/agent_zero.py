@@ -57,7 +57,7 @@ _PROMPT = """\
 {instructions}
 arguments are "action" and those of the action:
 {actions}
-there is no wait action here: ask for status until state is stopped
+there is no wait action here: ask for status until it begins with "finished" or "stopped"
 usage:
 ~~~json
 {{

@@ -62,7 +62,8 @@ A task names a function and its params:
 - memory {"operation": "save"|"search"|"load"|"delete", "key", "content", "query"}
 - tool {"server": "files", "name": "read", "arguments": {}}
 - simulate {"duration": 1}
-Task ids look like queue/0. Long answers are paged: results takes offset and limit."""
+Task ids look like queue/0. Long answers are paged: results takes offset and limit.
+Of a task that failed, status with its task_id shows what it printed and its trace."""
 """What an agent is told before its first call."""
 
 

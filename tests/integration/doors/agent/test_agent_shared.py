@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from agent_queue import opened
 from databases import postgres_url
 from polling import eventually
+
+from runyard.doors.agent import BatchQueue
 
 
 def test_agents_on_several_machines_share_one_queue(
@@ -34,3 +37,44 @@ def test_agents_on_several_machines_share_one_queue(
         assert len(one.tasks()) == 100
         outcomes = one.executor.yard.results("queue").outcomes()
         assert len({outcome.worker >> 16 for outcome in outcomes}) == 2
+
+
+def test_an_agent_sees_what_another_machine_runs_and_what_failed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_url()
+    with ExitStack() as stack:
+        agents = []
+        for number in range(2):
+            monkeypatch.setenv("RUNYARD_FILES", str(tmp_path / f"files-{number}"))
+            agents.append(stack.enter_context(opened(url)))
+        there, here = agents
+        there.add("code_execution", name="bad", max_retries=0, priority="high",
+                  params={"code": "print('out')\n1 / 0"})  # fmt: skip
+        for number in range(6):
+            there.add(name=f"t{number}", params={"duration": 60})
+        there.do("start", max_concurrent=2)
+        assert eventually(lambda: here.counts()["failed"] == 1)
+        assert eventually(lambda: here.counts()["running"] == 2)
+        bad = here.task("queue/0")
+        assert bad["result"]["stdout"] == "out\n"
+        assert "ZeroDivisionError" in bad["trace"]
+        status = here.do("status", detailed=True).data
+        assert (status["state"], status["running"], status["queued"]) == ("running", 2, 4)
+        assert [task["name"] for task in status["running_tasks"]] == ["t0", "t1"]
+        following = [(task["name"], task["position"]) for task in status["next_tasks"]]
+        assert following == [("t2", 1), ("t3", 2), ("t4", 3), ("t5", 4)]
+        assert here.tasks(filter_status="running").keys() == {"t0", "t1"}
+        assert here.tasks(filter_status="queued").keys() == {"t2", "t3", "t4", "t5"}
+        assert here.do("cancel", task_id="queue/1").data["cancelled"]
+        assert eventually(lambda: here.task("queue/1")["status"] == "cancelled")
+        assert eventually(lambda: here.task("queue/3")["status"] == "running")
+
+        async def every() -> list[str]:
+            async with BatchQueue(url) as tasks:
+                return [task.status.value for task in await tasks.get_all_tasks()]
+
+        seen = asyncio.run(every())
+        assert (seen[:2], seen.count("running"), seen.count("queued")) == (
+            ["failed", "cancelled"], 2, 3,
+        )  # fmt: skip
