@@ -101,7 +101,10 @@ def add(
 @_queue_option
 @shared
 def add_batch(session: Session, name_of_queue: str, file: str) -> int:
-    """Add the tasks of a JSON FILE, a list of objects; - reads stdin."""
+    """Add the tasks of a JSON FILE; - reads stdin.
+
+    FILE holds a list of objects with `name`, `function`, `params` and what else `add` takes.
+    """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         tasks = json.loads(text)
@@ -152,7 +155,7 @@ def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
 @_queue_option
 @shared
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
-    """Wait until the queue is done, or the TASKs that are named.
+    """Wait until the queue is done, or these TASKs.
 
     \b
     Exit codes:
@@ -223,7 +226,10 @@ def cancel(session: Session, name_of_queue: str, task_id: str) -> int:
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 @shared
 def install_agent_zero(session: Session, folder: str) -> int:
-    """Write a plugin into the Agent Zero in DIR: the tool, its prompt, its manifest."""
+    """Write the plugin for Agent Zero into DIR.
+
+    It consists of the tool, the prompt that explains it, and the manifest.
+    """
     from runyard.doors.agent.agent_zero import install
 
     written = [str(path) for path in install(Path(folder), session.location)]

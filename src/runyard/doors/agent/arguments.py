@@ -81,7 +81,7 @@ def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[s
     }
     for name in found:
         if name not in names:
-            hint = f"{_meant(name, names)}call it as {how(action)}"
+            hint = f"{meant(name, names)}call it as {how(action)}"
             raise BadCall(f"{action} has no parameter {name[:60]!r}", hint=hint)
     return found
 
@@ -172,12 +172,12 @@ def choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """One of a few words, in any case."""
     word = re.sub("[- ]", "_", str(value).strip().lower())
     if word not in choices:
-        meant = _meant(word, choices)
-        raise BadCall(f"{name} is {_shown(value)}", hint=f"{meant}use one of: {', '.join(choices)}")
+        hint = f"{meant(word, choices)}use one of: {', '.join(choices)}"
+        raise BadCall(f"{name} is {_shown(value)}", hint=hint)
     return word
 
 
-def _meant(word: str, choices: Sequence[str]) -> str:
+def meant(word: str, choices: Sequence[str]) -> str:
     """The beginning of a hint: the choice that a misspelt word is nearest to, if any is near."""
     close = get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]!r}? " if close else ""

@@ -8,6 +8,7 @@ how to call.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -29,7 +30,7 @@ from runyard.doors.agent.waiting import Heard, Seen, done, until_done
 from runyard.errors import RunyardError
 from runyard.events import Redactor
 from runyard.spec.status import FINAL_STATES
-from runyard.store.base import Transaction
+from runyard.store.base import Snapshot, Transaction
 from runyard.store.recorded import Recorded, encode_options
 from runyard.yard import Yard
 
@@ -196,8 +197,10 @@ class BatchExecutor:
 
         self.yard.store.write(set_deadline)
         told = launch(self.ledger, lanes, place)
-        if told["pid"] is None:  # somebody else was faster
-            return self._answer_running(lanes, now.row.pending)
+        if told["pid"] is None:  # another call was faster
+            with self.yard.store.snapshot() as view:
+                now = figures(self.ledger, view)
+            return self._answer_running(now.lanes, now.row.pending)
         data = {
             "started": True, "pid": told["pid"], "max_concurrent": lanes, "backend": place,
             "timeout": deadline, "queued": now.row.pending, "log": told["log"],
@@ -220,7 +223,7 @@ class BatchExecutor:
 
         asked = self.yard.store.write(ask)
         if asked and not wait:
-            self._await_end()
+            self._await(lambda view: not self.ledger.engines(view, self.ledger.row(view)))
         with self.yard.store.snapshot() as view:
             stats = figures(self.ledger, view).stats
         data = {
@@ -229,15 +232,15 @@ class BatchExecutor:
         }  # fmt: skip
         return Response(words.stopped(data), data=data)
 
-    def _await_end(self, seconds: float = 10.0) -> None:
-        import time
-
+    def _await(self, is_so: Callable[[Snapshot], bool], seconds: float = 10.0) -> bool:
+        """Whether this comes true before long."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             with self.yard.store.snapshot() as view:
-                if not self.ledger.engines(view, self.ledger.row(view)):
-                    return
-            time.sleep(0.05)
+                if is_so(view):
+                    return True
+            time.sleep(0.02)
+        return False
 
     # Look
 
@@ -292,13 +295,13 @@ class BatchExecutor:
             raise BadCall("cancel needs a task_id", hint=f"call it as {read.how('cancel')}")
         number = self.ledger.number_of(read.text(task_id, "task_id"))
         asked = cancel(self.ledger, number)
-        name = self.ledger.id_of(number)
-        if not asked:
-            with self.yard.store.snapshot() as view:
-                seen = self.ledger.task(view, self.ledger.row(view), number)
-            text = f"{name} is {seen.status} already"
-            return Response(text, data={"task_id": name, "cancelled": False, "status": seen.status})
-        return Response(f"{name} is cancelled", data={"task_id": name, "cancelled": True})
+        if asked:
+            self._await(lambda view: view.outcome(self.ledger.row(view).id, number) is not None)
+        with self.yard.store.snapshot() as view:
+            seen = self.ledger.task(view, self.ledger.row(view), number)
+        is_cancelled = asked and seen.status not in (TaskStatus.COMPLETED, TaskStatus.FAILED)
+        data = {"task_id": seen.task_id, "cancelled": is_cancelled, "status": str(seen.status)}
+        return Response(words.cancelled(data), data=data)
 
 
 async def once(

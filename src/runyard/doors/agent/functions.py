@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from runyard.attempt.load import load
-from runyard.doors.agent.arguments import BadCall
+from runyard.doors.agent.arguments import BadCall, meant
 from runyard.doors.agent.settings import Settings
 from runyard.errors import UsageError
 from runyard.spec.task import Target, check_parameters, defaults_of
@@ -87,9 +87,8 @@ class Functions:
     def _load(self, name: str) -> Known:
         place = self._places.get(name) or _registered(name)
         if place is None:
-            raise BadCall(
-                f"there is no function {name!r}", hint=f"use one of: {', '.join(self.names)}"
-            )
+            hint = f"{meant(name, self.names)}use one of: {', '.join(self.names)}"
+            raise BadCall(f"there is no function {name[:60]!r}", hint=hint)
         try:
             target = Target.parse(place)
             function = load(target, self._root)

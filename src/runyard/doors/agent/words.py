@@ -69,13 +69,22 @@ def stopped(data: Mapping[str, Any]) -> str:
     if not data["stopping"]:
         head = "nothing was running"
     elif data["graceful"]:
-        head = f"stopping after the {data['running']} that run now"
+        head = (
+            f"stopping after the {data['running']} that run now" if data["running"] else "stopping"
+        )
     else:
         head = "stopped; what was running is queued again"
     counts = (
         f"{data['completed']:,} completed, {data['failed']:,} failed, {data['queued']:,} queued"
     )
     return f"{head}: {counts}"
+
+
+def cancelled(data: Mapping[str, Any]) -> str:
+    """What `cancel` says."""
+    if data["cancelled"]:
+        return f"{data['task_id']} is {'' if data['status'] == 'cancelled' else 'being '}cancelled"
+    return f"{data['task_id']} is {data['status']} already"
 
 
 def status(data: Mapping[str, Any]) -> str:
@@ -127,7 +136,7 @@ def brief(found: BatchTask) -> dict[str, Any]:
 def task(data: Mapping[str, Any]) -> str:
     """What `status` says of one task."""
     lines = [_line(data)]
-    if data.get("position"):
+    if data.get("position") and not data.get("waits_for"):
         lines.append(f"position {data['position']} in the queue")
     if data.get("waits_for"):
         lines.append(f"waits for {_tasks(data['waits_for'])}")

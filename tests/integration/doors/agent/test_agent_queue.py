@@ -100,6 +100,7 @@ def test_results_come_in_the_order_that_is_asked_for(queue: Queue) -> None:
 def test_an_unknown_function_is_refused_with_the_known_ones(queue: Queue) -> None:
     said = queue.refused("add", name="a", function="reboot")
     assert "reboot" in said
+    assert "did you mean 'simulate'?" in queue.refused("add", name="a", function="simulat")
     assert "code_execution" in said
     assert "simulate" in said
 

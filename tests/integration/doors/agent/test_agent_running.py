@@ -91,8 +91,8 @@ def test_cancelling_a_running_task_ends_its_whole_process_tree(queue: Queue) -> 
     assert eventually(lambda: list(queue.folder.glob("batches/queue/tasks/0/0/workspace/up")))
     assert eventually(lambda: len(sleepers(queue.pids[0])) == 2)
     tree = sleepers(queue.pids[0])
-    assert queue.do("cancel", task_id=task).data["cancelled"]
-    assert eventually(lambda: queue.task(task)["status"] == "cancelled")
+    assert queue.do("cancel", task_id=task).data["status"] == "cancelled"
+    assert queue.task(task)["status"] == "cancelled"
     assert eventually(lambda: not any(p.is_running() for p in tree))
     assert eventually(lambda: queue.task(other)["status"] == "completed")
 
