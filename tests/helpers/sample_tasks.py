@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import runyard as ry
+from runyard.errors import CommandFailed
 
 PATIENCE = 60.0
 """No task waits longer than this for its test."""
@@ -252,6 +253,11 @@ class Adder:
     async def __call__(self, x: int) -> int:
         await asyncio.sleep(0)
         return x + self.more
+
+
+def fails_with_a_value(ctx: ry.Context, x: int) -> None:
+    value = object() if x else {"timeout": ctx.timeout}
+    raise CommandFailed("no", value=value, trace="line 3 of something else")
 
 
 # Printing

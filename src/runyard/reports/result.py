@@ -44,7 +44,7 @@ class Outcome:
     status: Status
     params: dict[str, Any]
     labels: dict[str, Any]  # its coordinates in words: parameters, variant, case, replicate
-    value: Any  # what it returned; None unless completed
+    value: Any  # what it returned; of a failed task, what its error brought, if anything
     error: ErrorInfo | None
     attempt: int  # errors of its own that came before
     started: float  # wall time
@@ -304,7 +304,7 @@ class Result:
     def _outcome(self, view: Snapshot, recorded: Recorded, row: OutcomeRow) -> Outcome:
         status = Status.of(row.status)
         value = None
-        if status is Status.COMPLETED and row.value is not None:
+        if row.value is not None:
             value = self._decode(recorded.codec, row)
         return Outcome(
             batch=recorded.name,

@@ -22,6 +22,7 @@ from sample_tasks import (
     fails,
     fails_in_a_library,
     fails_until,
+    fails_with_a_value,
     knows_itself,
     later,
     logs,
@@ -170,6 +171,17 @@ def test_a_failure_says_what_and_where_and_costs_nobody_else(place: Place, yard:
     assert "runyard/attempt" not in outcome.error.trace
     (group,) = result.failures()
     assert (group.kind, group.count, group.tasks[0]) == ("ValueError", 10, 1)
+
+
+def test_an_error_may_bring_a_value_and_a_trace(place: Place, yard: ry.Yard) -> None:
+    result = place.run(yard, ry.grid(fails_with_a_value, x=[0, 1]), timeout=30.0)
+    shown, unencodable = result.outcomes()
+    assert shown.value == {"timeout": 30.0}
+    assert unencodable.value is None
+    for outcome in (shown, unencodable):
+        assert outcome.status is ry.Status.FAILED
+        assert outcome.error is not None
+        assert (outcome.error.message, outcome.error.trace) == ("no", "line 3 of something else")
 
 
 def test_the_place_of_a_failure_is_in_the_users_own_code(place: Place, yard: ry.Yard) -> None:
