@@ -103,7 +103,7 @@ def _facts(
     ]
     if stats.done < stats.total:
         facts.append(("queue", f"{stats.queued:,} waiting, {stats.running:,} running"))
-    if stats.rate:
+    if stats.rate and stats.done < stats.total:
         left = f", {document['left_text']} left" if document["left_text"] else ""
         facts.append(("rate", document["rate_text"] + left))
     if stats.done:
@@ -147,7 +147,7 @@ def _document(row: BatchRow, stats: Stats) -> dict[str, Any]:
 def _with_texts(document: dict[str, Any]) -> dict[str, Any]:
     from runyard.reports.progress import duration, rate_text
 
-    eta = document["eta"]
+    eta = document["eta"] if document["done"] < document["total"] else None
     return document | {
         "rate_text": rate_text(document["rate"]) if document["rate"] else "",
         "left_text": "" if eta is None else duration(eta),
@@ -155,10 +155,10 @@ def _with_texts(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _state(row: BatchRow, stats: Stats) -> str:
+    if not row.pending:  # whether or not an engine waits for more
+        return "finished"
     if stats.workers:
         return "running"
-    if not row.pending:
-        return "finished"
     return "unfinished" if row.started is not None else "queued"
 
 

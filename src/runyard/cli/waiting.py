@@ -10,6 +10,7 @@ from runyard import clock
 from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.doors.agent.arguments import duration
+from runyard.doors.agent.ledger import NAME
 from runyard.errors import EngineError
 from runyard.events import BatchFinished, BatchStarted, BatchStopped
 from runyard.events import Progress as ProgressEvent
@@ -38,7 +39,8 @@ def wait_for(
         session.note(f"{name} is not done after {timeout}")
         return EXIT_DEADLINE
     if data["queued"]:
-        session.note(f"nothing runs; start it: {session.command('queue', 'start')}")
+        own_name = [] if name == NAME else ["--queue", name]
+        session.note(f"nothing runs; start it: {session.command('queue', 'start', *own_name)}")
         return EngineError.exit_code
     return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 

@@ -180,7 +180,7 @@ def choice(value: Any, name: str, choices: Sequence[str]) -> str:
 def meant(word: str, choices: Sequence[str]) -> str:
     """The beginning of a hint: the choice that a misspelt word is nearest to, if any is near."""
     close = get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    return f"did you mean '{close[0]}'? " if close else ""
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def task(data: Mapping[str, Any]) -> str:
     if data.get("waits_for"):
         lines.append(f"waits for {_tasks(data['waits_for'])}")
     if data["retry_count"]:
-        lines.append(f"tried {data['retry_count']} times before, at most {data['max_retries']}")
+        lines.append(f"retries: {data['retry_count']} of {data['max_retries']}")
     if data["execution_time"] is not None:
         lines.append(f"took {data['execution_time']:.3g} s, waited {data['wait_time']:.3g} s")
     if data["status"] == TaskStatus.FAILED:
@@ -186,7 +186,7 @@ def paged(text: str, following: int | None, count: int | None) -> str:
 def _result(data: Mapping[str, Any]) -> str:
     line = _line(data)
     if data["status"] == TaskStatus.FAILED and data["result"] is not None:
-        line += f" (its output: status with task_id={data['task_id']})"
+        line += f" (status {data['task_id']} shows its output)"
     elif data["result"] is not None:
         line += f" → {clipped(json.dumps(data['result']), _RESULT)}"
     return line
@@ -217,5 +217,6 @@ def _tasks(count: int) -> str:
 
 
 def _line(data: Mapping[str, Any]) -> str:
-    error = f": {clipped(data['error'], _RESULT)}" if data.get("error") else ""
+    error = "; ".join(part.strip() for part in (data.get("error") or "").splitlines())
+    error = f": {clipped(error, _RESULT)}" if error else ""
     return f"{data['task_id']} {data['name']} ({data['function']}) {data['status']}{error}"

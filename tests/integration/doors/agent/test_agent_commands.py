@@ -76,6 +76,8 @@ def test_waiting_on_the_command_line_ends_with_the_code_that_fits(
         assert "not done after 100ms" in late.err
         queue.do("cancel", task_id="1")
         assert wait().code == 1
+        seen = call(capfd, "status", "queue", "--yard", str(place), "--json").last
+        assert seen["state"] == "finished"  # though the worker waits for more
         assert wait("queue/9").code == 5
         assert "timeout: 'soon'" in wait("--timeout", "soon").err
 

@@ -94,6 +94,7 @@ def test_results_come_in_the_order_that_is_asked_for(queue: Queue) -> None:
     assert names(order="ended", filter_status="failed") == "ab"
     assert names(order="latest", offset=1, limit=2) == "da"
     assert "did you mean 'ended'?" in queue.refused("results", order="endet")
+    assert "did you mean 'failed'?" in queue.refused("results", filter_status="fialed")
     assert "not ended" in queue.refused("results", order="ended", filter_status="queued")
 
 
