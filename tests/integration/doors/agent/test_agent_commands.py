@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
 import json
+import os
+import pty
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +20,8 @@ import pytest
 import yaml
 from agent_queue import opened
 from command_line import Said, call
+
+from runyard.doors.agent import BatchQueue
 
 
 def test_every_action_works_on_the_command_line(
@@ -80,6 +87,39 @@ def test_waiting_on_the_command_line_ends_with_the_code_that_fits(
         assert seen["state"] == "finished"  # though the worker waits for more
         assert wait("queue/9").code == 5
         assert "timeout: 'soon'" in wait("--timeout", "soon").err
+
+
+def test_waiting_shows_progress_on_a_terminal_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    async def hold_a_task() -> None:
+        async with BatchQueue(tmp_path / "yard") as tasks:
+            await tasks.add_task("held", "simulate")
+            assert await tasks.get_next_task() is not None
+            await asyncio.to_thread(wait_and_interrupt)
+
+    def wait_and_interrupt() -> None:
+        parent, child = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runyard", "queue", "wait", "--yard", str(tmp_path / "yard")],
+            stdin=child, stdout=subprocess.PIPE, stderr=child, env=os.environ | {"TERM": "xterm"},
+        )  # fmt: skip
+        os.close(child)
+        seen = b""
+        try:
+            while b"0/1" not in seen:
+                seen += os.read(parent, 65536)
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(OSError):  # the terminal's other end is closed
+                while part := os.read(parent, 65536):
+                    seen += part
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(parent)
+        assert (process.returncode, out) == (130, b"")
+        assert b"interrupted" in seen
+        assert b"Traceback" not in seen
+
+    asyncio.run(hold_a_task())
 
 
 def test_where_there_is_no_yard_the_queue_is_empty_and_none_is_made(
