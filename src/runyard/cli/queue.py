@@ -157,12 +157,8 @@ def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
     """Wait until the queue is done, or these TASKs.
 
-    \b
-    Exit codes:
-      0    all of them completed
-      1    some failed or were cancelled
-      3    nothing runs, and some are still queued
-      124  the timeout is over
+    Exits with 0 when all of them completed, with 1 when some failed or were cancelled, with 3 when
+    nothing runs and some are still queued, and with 124 when the timeout is over.
     """
     from runyard.cli.waiting import wait_for
 
