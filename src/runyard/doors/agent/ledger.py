@@ -6,7 +6,7 @@ Everything here reads or writes the store and may wait for it: call it from a th
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from runyard.spec.status import COMPLETED
 from runyard.spec.task import Options
 from runyard.store.base import Snapshot
 from runyard.store.recorded import Recorded
-from runyard.store.rows import BatchRow, EngineRow, QueueRow, TaskRow
+from runyard.store.rows import AttemptRow, BatchRow, EngineRow, QueueRow, TaskRow
 from runyard.yard import Yard
 
 NAME = "queue"
@@ -149,8 +149,8 @@ class Ledger:
             raise NotFound(f"there is no task {self.id_of(number)}", hint="status lists the queue")
         if under_way is None:
             under_way = self.under_way(view, row)
-        errors = sum(not attempt.crash for attempt in view.attempts(row.id, number))
-        return self._read(found, view.outcome(row.id, number), under_way, errors)
+        failed = [each for each in view.attempts(row.id, number) if not each.crash]
+        return self._read(found, view.outcome(row.id, number), under_way, failed)
 
     def queued(
         self, view: Snapshot, row: BatchRow, under_way: Running, offset: int, limit: int
@@ -198,7 +198,10 @@ class Ledger:
     def every(self, view: Snapshot, row: BatchRow) -> Iterator[BatchTask]:
         """Every task, streamed in the order in which they were added."""
         under_way = self.under_way(view, row)
-        errors = Counter(each.task for each in view.attempts(row.id) if not each.crash)
+        failed: dict[int, list[AttemptRow]] = defaultdict(list)
+        for attempt in view.attempts(row.id):
+            if not attempt.crash:
+                failed[attempt.task].append(attempt)
         outcomes = view.outcomes(row.id)
         outcome = next(outcomes, None)
         for task in _Tasks(view, row.id):
@@ -206,16 +209,16 @@ class Ledger:
                 yield self._read(task, outcome)
                 outcome = next(outcomes, None)
             else:
-                yield self._read(task, None, under_way, errors[task.task])
+                yield self._read(task, None, under_way, failed.get(task.task, ()))
 
     def _read(
         self,
         task: TaskRow,
         outcome: OutcomeRow | None,
         under_way: Running = MappingProxyType({}),
-        errors: int = 0,
+        failed: Sequence[AttemptRow] = (),
     ) -> BatchTask:
-        """What is on record of a task, as an agent sees it."""
+        """What is on record of a task, as an agent sees it; `failed` are its earlier attempts."""
         with sound(f"task {task.task}"):
             listed = decode_listed(task.content)
         function = self.functions.name_of(listed.target)
@@ -233,11 +236,14 @@ class Ledger:
         if outcome is not None:
             return BatchTask(**seen, **_ended(outcome))
         note = under_way.get(task.task)
+        error, trace = _why(failed[-1].error if failed else None)
         return BatchTask(
             **seen,
+            error=error,
+            trace=trace,
             status=TaskStatus.RUNNING if task.task in under_way else TaskStatus.QUEUED,
             started_at=None if note is None else clock.now() - note.seconds,
-            retry_count=errors,
+            retry_count=len(failed),
         )
 
 
@@ -267,10 +273,7 @@ class _Tasks:
 
 
 def _ended(outcome: OutcomeRow) -> dict[str, Any]:
-    error, trace = None, None
-    if outcome.error is not None:
-        info = ErrorInfo.decode(outcome.error)
-        error, trace = f"{info.kind}: {info.message}", info.trace or None
+    error, trace = _why(outcome.error)
     return {
         "status": TaskStatus.of(outcome.status),
         "started_at": outcome.started,
@@ -280,3 +283,11 @@ def _ended(outcome: OutcomeRow) -> dict[str, Any]:
         "trace": trace,
         "retry_count": outcome.attempt,
     }
+
+
+def _why(error: bytes | None) -> tuple[str | None, str | None]:
+    """An error in a sentence, and its trace."""
+    if error is None:
+        return None, None
+    info = ErrorInfo.decode(error)
+    return f"{info.kind}: {info.message}", info.trace or None

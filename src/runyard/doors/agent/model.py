@@ -26,7 +26,7 @@ class BatchTask:
     started_at: float | None = None
     completed_at: float | None = None
     result: Any = None  # of a failed piece of code: what it printed before it failed
-    error: str | None = None
+    error: str | None = None  # while it is to be tried again: why the last attempt failed
     trace: str | None = None  # where the error came from
     retry_count: int = 0
     max_retries: int = 3

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.doors.agent.model import BatchTask, Response, TaskStatus
+from runyard.spec.status import FINAL_STATES
 
 MOST = 2900
 """Characters of an answer."""
@@ -17,6 +18,7 @@ _RESULT = 400
 _OUTPUT = 750
 """Characters of what a failed task printed on each stream."""
 
+_ENDED = frozenset(status.value for status in FINAL_STATES)
 _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"}
 """What a detailed status lists."""
 
@@ -142,6 +144,8 @@ def task(data: Mapping[str, Any]) -> str:
         lines.append(f"waits for {_tasks(data['waits_for'])}")
     if data["retry_count"]:
         lines.append(f"retries: {data['retry_count']} of {data['max_retries']}")
+    if data["error"] and data["status"] not in _ENDED:
+        lines.append(f"the last attempt failed: {_error(data)}")
     if data["execution_time"] is not None:
         lines.append(f"took {data['execution_time']:.3g} s, waited {data['wait_time']:.3g} s")
     if data["status"] == TaskStatus.FAILED:
@@ -217,6 +221,10 @@ def _tasks(count: int) -> str:
 
 
 def _line(data: Mapping[str, Any]) -> str:
-    error = "; ".join(part.strip() for part in (data.get("error") or "").splitlines())
-    error = f": {clipped(error, _RESULT)}" if error else ""
+    error = f": {_error(data)}" if data["status"] in _ENDED and data["error"] else ""
     return f"{data['task_id']} {data['name']} ({data['function']}) {data['status']}{error}"
+
+
+def _error(data: Mapping[str, Any]) -> str:
+    """An error on one line."""
+    return clipped("; ".join(part.strip() for part in data["error"].splitlines()), _RESULT)

@@ -270,6 +270,9 @@ def test_a_host_that_takes_tasks_itself_gets_them_in_order(queue: Queue) -> None
         assert second is not None
         again = await tasks.update_task(second.task_id, TaskStatus.QUEUED, error="once more")
         assert (again.status, again.retry_count) == (TaskStatus.QUEUED, 1)
+        assert again.error == "TaskError: once more"
+        said = queue.do("status", task_id=second.task_id).message
+        assert "retries: 1 of 1\nthe last attempt failed: TaskError: once more" in said
         third = await tasks.get_next_task()
         assert third is not None
         assert third.task_id == second.task_id
