@@ -19,6 +19,7 @@ from runyard.backends import open_backend
 from runyard.backends.base import Backend
 from runyard.errors import BadTarget, NotFound
 from runyard.events import Event, EventBus, Notice, read
+from runyard.reports.printed import Output, printed
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule import control
@@ -208,6 +209,12 @@ class Yard:
         """What came out of a batch; `codec="pickle"` lets pickled values be unpickled."""
         self.recorded(name)
         return self._result(name, codec)
+
+    def printed(self, name: str, task: int) -> dict[int, Output]:
+        """What a task printed, by attempt; only those that printed something."""
+        batch = self.recorded(name).id
+        with self.store.snapshot() as view:
+            return printed(view, batch, self.batch_folder(name), task)
 
     def events(self, name: str, *, task: int | None = None) -> Iterator[dict[str, Any]]:
         """The story of a batch, or of one task, from its audit log."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import runyard as ry
 from runyard.backends import backend_class
 from runyard.backends.base import Capabilities
+from runyard.reports.printed import Output
 
 
 class Place(NamedTuple):
@@ -30,6 +31,16 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.workers}"
+
+
+def output(
+    yard: ry.Yard, result: ry.Result, task: int, stream: str = "stdout", attempt: int = 0
+) -> str:
+    """What an attempt of a task printed."""
+    found = yard.printed(result.name, task).get(attempt, Output())
+    text: str | None = getattr(found, stream)
+    assert text is not None
+    return text
 
 
 Test = TypeVar("Test", bound=Callable[..., object])

@@ -1,4 +1,7 @@
-"""What tasks print, kept per attempt: `tasks/<task>/<attempt>/stdout` and `stderr`.
+"""What tasks print, kept per attempt: little of it in the store, much of it in files.
+
+    stdout, stderr ──▶ at most 64 KiB: a `Printed`, which travels beside the outcome
+                 └───▶ more: tasks/<task>/<attempt>/stdout, or stderr
 
 In a worker process, descriptors 1 and 2 point to a spool, so that what C code and child processes
 print is kept too; after each task the spool is emptied into the task's own file. In the engine's
@@ -14,15 +17,20 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TextIO
 
 from runyard.spaces import task_folder
+from runyard.spec.outcome import Printed
+
+IN_STORE = 64 * 1024
+"""A longer stream goes into a file of the task's own."""
 
 LIMIT = 10 * 1024 * 1024
-"""A longer output keeps its first and last half of this."""
+"""A longer stream keeps its first and last half of this."""
 
 STREAMS = ("stdout", "stderr")
 
@@ -38,8 +46,13 @@ class Output:
     def begin(self) -> None:
         """A task is about to start."""
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
-        """A task has ended: put what it printed where it belongs."""
+    def end(self, batch: Path, task: int, attempt: int) -> Printed | None:  # noqa: ARG002
+        """A task has ended; what it printed."""
+        return None
+
+    def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:  # noqa: ARG002
+        """What a task that is given up has printed until now."""
+        return None
 
 
 class SpoolOutput(Output):
@@ -63,7 +76,8 @@ class SpoolOutput(Output):
             setattr(sys, name, _streams.setdefault(number, _Text(number)))
         touched.clear()
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
+    def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
+        printed = None
         by_python = bool(touched)
         if by_python or self._seen < self.LEARNING:
             touched.clear()
@@ -72,12 +86,13 @@ class SpoolOutput(Output):
                 sys.stderr.flush()
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
-            empty_spool(self._descriptors, task_folder(folder, task, attempt))
+            printed = _taken(self._descriptors, batch, task, attempt)
             self._passed_python |= not by_python
         self._seen += 1
         # Too short to have started a process, and none has printed past Python: trust the flag.
         learnt = self._seen > self.LEARNING and not self._passed_python
         self.quick = 0.0002 if learnt else -1.0
+        return printed
 
     def close(self, *, remove: bool = False) -> None:
         """Put the descriptors back as they were."""
@@ -159,38 +174,60 @@ def spool_files(spool: Path) -> dict[str, Path]:
     return {name: spool.with_name(f"{spool.name}.{name}") for name in STREAMS}
 
 
-def empty_spool(descriptors: list[int], folder: Path) -> None:
-    """Move what is in the spool into a task's own files; a full disk costs only this text."""
-    with contextlib.suppress(OSError):
-        for name, descriptor in zip(STREAMS, descriptors, strict=True):
-            size = os.fstat(descriptor).st_size
-            if size:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(_clipped(descriptor, size))
-            os.ftruncate(descriptor, 0)
+def salvage(spool: Path, batch: Path, task: int, attempt: int) -> Printed | None:
+    """After a worker's death: what the task it was running printed. Removes the spool."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_spool, spool)
+        try:
+            files = [stack.enter_context(p.open("r+b")) for p in spool_files(spool).values()]
+        except FileNotFoundError:  # it died before it had one
+            return None
+        return _taken([file.fileno() for file in files], batch, task, attempt)
 
 
-def salvage(spool: Path, folder: Path | None) -> None:
-    """After a worker's death: give what it printed to its last task, and remove the spool."""
+def remove_spool(spool: Path) -> None:
+    """Remove the spool's files, with what is in them."""
     for path in spool_files(spool).values():
-        with contextlib.suppress(OSError):
-            if folder is not None and path.stat().st_size:
-                descriptor = os.open(path, os.O_RDWR)
-                try:
-                    folder.mkdir(parents=True, exist_ok=True)
-                    kept = _clipped(descriptor, os.fstat(descriptor).st_size)
-                    (folder / path.suffix[1:]).write_bytes(kept)
-                finally:
-                    os.close(descriptor)
         path.unlink(missing_ok=True)
 
 
-def _clipped(descriptor: int, size: int) -> bytes:
+def _taken(descriptors: list[int], batch: Path, task: int, attempt: int) -> Printed | None:
+    """What is in the spool, which is empty afterwards."""
+    streams = []
+    for name, descriptor in zip(STREAMS, descriptors, strict=True):
+        size = os.fstat(descriptor).st_size
+        text = b""
+        if size:
+            text = _clipped(partial(os.pread, descriptor), size)
+            os.ftruncate(descriptor, 0)
+        streams.append(_or_filed(text, batch, task, attempt, name))
+    return Printed(task, attempt, *streams) if any(s != b"" for s in streams) else None
+
+
+def _or_filed(text: bytes, batch: Path, task: int, attempt: int, name: str) -> bytes | None:
+    """The text if it goes to the store; None once it is in a file of its own."""
+    if len(text) <= IN_STORE:
+        return text
+    folder = task_folder(batch, task, attempt)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text)
+    except OSError:  # a full disk costs only this text
+        return text[-IN_STORE:]
+    return None
+
+
+def _clipped(read: Callable[[int, int], bytes], size: int) -> bytes:
+    """All that there is, or its ends; `read` takes how much, and from where."""
     if size <= LIMIT:
-        return os.pread(descriptor, size, 0)
+        return read(size, 0)
     half = LIMIT // 2
     mark = f"\n… {size - LIMIT} bytes left out …\n".encode()
-    return os.pread(descriptor, half, 0) + mark + os.pread(descriptor, half, size - half)
+    return read(half, 0) + mark + read(half, size - half)
+
+
+def _part(text: bytes, size: int, at: int) -> bytes:
+    return text[at : at + size]
 
 
 class StreamOutput(Output):
@@ -208,13 +245,18 @@ class StreamOutput(Output):
         self._before = _lane.get()
         _lane.set(self)
 
-    def end(self, folder: Path, task: int, attempt: int) -> None:
+    def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
         _lane.set(self._before)  # of the task that this one runs inside, if any
-        with contextlib.suppress(OSError):
-            for name, kept in self.kept.items():
-                place = task_folder(folder, task, attempt)
-                place.mkdir(parents=True, exist_ok=True)
-                (place / name).write_text(kept.getvalue()[-LIMIT:], errors="backslashreplace")
+        return self.so_far(batch, task, attempt) if self.kept else None
+
+    def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:
+        streams = []
+        for name in STREAMS:
+            kept = self.kept.get(name)
+            text = b"" if kept is None else kept.getvalue().encode("utf-8", "backslashreplace")
+            text = _clipped(partial(_part, text), len(text))
+            streams.append(_or_filed(text, batch, task, attempt, name))
+        return Printed(task, attempt, *streams) if any(s != b"" for s in streams) else None
 
 
 _lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=None)

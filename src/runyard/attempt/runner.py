@@ -29,12 +29,12 @@ from runyard.attempt.load import load
 from runyard.attempt.output import Output
 from runyard.attempt.packed import call_packed, pack_error
 from runyard.attempt.slots import Slots
-from runyard.attempt.wire import Chunk, Emission, Failure, Item, Job
+from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
 from runyard.errors import NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.batch import ListedTask, decode_listed
 from runyard.spec.codec import checksum, decode, encode_as
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.plan import Plan
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.spec.task import Target, wants_context
@@ -49,6 +49,10 @@ _LIBRARIES = tuple(
 
 class StopNow(KeyboardInterrupt):
     """Raised by the engine's own signal handler: leave the task at once, record nothing."""
+
+
+Result = OutcomeRow | Completed | Failure
+"""What an attempt came to."""
 
 
 class Call(NamedTuple):
@@ -161,7 +165,7 @@ class Runner:
         self.leaving = False  # the lane is given up: what its task raises now is no outcome
         self.ended = 0.0  # when the last attempt did
 
-    def run(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
+    def run(self, work: Work, chunk: int = 0) -> Result:
         """One attempt, from its start to its row."""
         call = work.call
         begin = perf_counter()
@@ -182,7 +186,7 @@ class Runner:
             self.ended = perf_counter()
             return self._failed(work, error, started, self.ended - begin)
 
-    async def run_async(self, work: Work, chunk: int = 0) -> OutcomeRow | Failure:
+    async def run_async(self, work: Work, chunk: int = 0) -> Result:
         """The same on a loop: coroutine functions here, others in a thread."""
         call = work.call
         begin = perf_counter()
@@ -239,6 +243,10 @@ class Runner:
             self._space = self._spaces.create(task, attempt)
         return self._space
 
+    def printed(self, task: int, attempt: int) -> Printed | None:
+        """What an attempt that is given up has printed until now."""
+        return self._output.so_far(self._folder, task, attempt)
+
     def rest(self) -> None:
         """The lane has nothing to do."""
         self._slots.idle(self.lane)
@@ -265,24 +273,30 @@ class Runner:
                 os.chdir(self.workspace(work.task, work.attempt))
         return started
 
-    def _end(self, work: Work, *, ok: bool) -> None:
-        self._output.end(self._folder, work.task, work.attempt)
+    def _end(self, work: Work, *, ok: bool) -> Printed | None:
+        printed = self._output.end(self._folder, work.task, work.attempt)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
         if self._space is not None:
             self._spaces.settle(work.task, work.attempt, ok=ok)
             self._space = None
+        return printed
 
-    def _completed(self, work: Work, value: Any, started: float, seconds: float) -> OutcomeRow:
+    def _completed(
+        self, work: Work, value: Any, started: float, seconds: float
+    ) -> OutcomeRow | Completed:
         limit = self._timeout if work.listed is None else self.timeout(work)
         if limit is not None and seconds > limit:
             raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
         data = self._none if value is None else encode_as(self._codec, value)
-        if seconds > self._output.quick or self._written or self._space is not None:
-            self._end(work, ok=True)
         row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
-        return cast("OutcomeRow", (*row, checksum(row, self._batch)))
+        sealed = cast("OutcomeRow", (*row, checksum(row, self._batch)))
+        if seconds > self._output.quick or self._written or self._space is not None:
+            printed = self._end(work, ok=True)
+            if printed is not None:
+                return Completed(sealed, printed)
+        return sealed
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
         if isinstance(error, MemoryError) and self.program.job.memory is not None:
@@ -291,13 +305,14 @@ class Runner:
                 f"needed more than its limit of {limit:,} bytes"
             ).with_traceback(error.__traceback__)
         info = error_info(error)
-        self._end(work, ok=False)
+        printed = self._end(work, ok=False)
         row = OutcomeRow.sealed(
             self._batch, work.task, FAILED, work.attempt, self._shown(error), info.encode(),
             started, seconds, self._worker,
         )  # fmt: skip
         classes = [c.__name__ for c in type(error).__mro__ if c is not object]
-        return Failure(row, classes, pack_error(error) if work.packed else None)
+        raised = pack_error(error) if work.packed else None
+        return Failure(row, classes, raised, printed)
 
     def _shown(self, error: BaseException) -> bytes | None:
         """What the task has to show although it failed."""

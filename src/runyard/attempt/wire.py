@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.task import Keep
 
 
@@ -82,12 +82,20 @@ class Chunk(NamedTuple):
         return Item(self.low + position, 0, None)
 
 
+class Completed(NamedTuple):
+    """An attempt that completed and printed something; one that printed nothing is its row."""
+
+    row: OutcomeRow
+    printed: Printed
+
+
 class Failure(NamedTuple):
     """An attempt that raised: its outcome should it be final, and the error's classes."""
 
     row: OutcomeRow
     classes: list[str]
     raised: bytes | None = None  # the error itself, pickled, where the task brought its call
+    printed: Printed | None = None
 
 
 class Emission(NamedTuple):
@@ -108,6 +116,7 @@ class Report(NamedTuple):
     done: int  # tasks of the chunk that have ended so far
     rows: list[Any]  # flat, as in `Rows`
     failures: list[Failure]
+    printed: list[Printed]  # by the tasks of these rows
     emitted: list[Emission]
     seconds: float  # spent in tasks since the last report
     finished: bool  # nothing more will come of this chunk
@@ -124,6 +133,7 @@ class Loss(NamedTuple):
     seconds: float
     error: str  # the class that the task's outcome gets: WorkerDied, TaskTimeout, …
     reason: str
+    printed: Printed | None = None  # by what it was running
 
 
 encode_report = msgspec.msgpack.Encoder().encode

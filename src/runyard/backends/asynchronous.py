@@ -13,12 +13,11 @@ from contextlib import ExitStack
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Runner
+from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Note, Slots
-from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
-from runyard.spec.outcome import OutcomeRow
 
 
 class AsyncBackend(Backend):
@@ -62,8 +61,9 @@ class AsyncBackend(Backend):
             return
         old = self._lanes[lane]
         old.abandon()
+        printed = old.runner.printed(note.task, note.attempt)
         self._call(old.cancel)
-        self._inbox.put(loss_of(lane, note, error, reason))
+        self._inbox.put(loss_of(lane, note, error, reason, printed))
         self._slots.clear(lane)
         self._lanes[lane] = self._lane(lane)
 
@@ -112,7 +112,7 @@ class _Lane:
         self.abandoned = False
         self._slots = slots
         self._inbox = inbox
-        self._runner = Runner(program, number, slots, StreamOutput(), self._bring)
+        self.runner = Runner(program, number, slots, StreamOutput(), self._bring)
         self._task: asyncio.Task[None] | None = None
         self._chunk = 0
         self._done = 0
@@ -126,27 +126,27 @@ class _Lane:
 
     def abandon(self) -> None:
         """Let nothing more in from this lane, and tell its task."""
-        self.abandoned = self._runner.leaving = True
-        self._runner.close()
+        self.abandoned = self.runner.leaving = True
+        self.runner.close()
         if self._slots.read(self.number).task >= 0:
-            self._runner.context().cancel()
+            self.runner.context().cancel()
 
     async def _work(self) -> None:
-        enter(self._runner)
+        enter(self.runner)
         while True:
             chunk = await self.chunks.get()
             self._chunk, self._done = chunk.id, 0
-            for work in self._runner.program.work(chunk):
+            for work in self.runner.program.work(chunk):
                 if self.abandoned or self._slots.stopped(self.number) >= chunk.id:
                     break
-                result = await self._runner.run_async(work, chunk.id)
+                result = await self.runner.run_async(work, chunk.id)
                 self._done += 1
                 self._bring(result)
             if self.abandoned:
                 return
-            self._runner.rest()
+            self.runner.rest()
             self._bring(None)
 
-    def _bring(self, what: OutcomeRow | Failure | Emission | None) -> None:
+    def _bring(self, what: Result | Emission | None) -> None:
         if not self.abandoned:
             self._inbox.put(News(self.number, self._chunk, self._done, what))

@@ -6,9 +6,10 @@ import queue
 from typing import Any, NamedTuple
 
 from runyard import clock
+from runyard.attempt.runner import Result
 from runyard.attempt.slots import Note
-from runyard.attempt.wire import Emission, Failure, Loss, Report
-from runyard.spec.outcome import OutcomeRow
+from runyard.attempt.wire import Completed, Emission, Failure, Loss, Report
+from runyard.spec.outcome import Printed
 
 
 class News(NamedTuple):
@@ -17,7 +18,7 @@ class News(NamedTuple):
     lane: int
     chunk: int
     done: int
-    what: OutcomeRow | Failure | Emission | None  # None: the chunk is finished
+    what: Result | Emission | None  # None: the chunk is finished
 
 
 class Inbox:
@@ -53,6 +54,7 @@ def _report(news: list[News]) -> Report:
     lane, chunk, done, last = (own or news)[-1]
     rows: list[Any] = []
     failures: list[Failure] = []
+    printed: list[Printed] = []
     emitted: list[Emission] = []
     seconds = 0.0
     for _, _, _, what in news:
@@ -62,15 +64,18 @@ def _report(news: list[News]) -> Report:
         elif isinstance(what, Emission):
             emitted.append(what)
         elif what is not None:
+            if isinstance(what, Completed):
+                printed.append(what.printed)
+                what = what.row
             rows += what
             seconds += what[6]
-    return Report(lane, chunk, done, rows, failures, emitted, seconds, last is None)
+    return Report(lane, chunk, done, rows, failures, printed, emitted, seconds, last is None)
 
 
-def loss_of(lane: int, note: Note, error: str, reason: str) -> Loss:
+def loss_of(lane: int, note: Note, error: str, reason: str, printed: Printed | None = None) -> Loss:
     """The loss of a lane that was running what its note says."""
     if note.task < 0:
         return Loss(lane, None, None, 0, clock.now(), 0.0, error, reason)
     seconds = note.seconds
     started = clock.now() - seconds
-    return Loss(lane, note.chunk, note.task, note.attempt, started, seconds, error, reason)
+    return Loss(lane, note.chunk, note.task, note.attempt, started, seconds, error, reason, printed)

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runyard import clock
-from runyard.attempt.output import salvage
+from runyard.attempt.output import remove_spool, salvage
 from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import (
     Chunk,
@@ -39,7 +39,6 @@ from runyard.backends.base import Backend, Capabilities
 from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
 from runyard.backends.worker import CHUNK, JOB, REST
 from runyard.errors import BackendError
-from runyard.spaces import task_folder
 
 __all__ = ["ProcessesBackend", "close_crews"]
 
@@ -143,7 +142,7 @@ class ProcessesBackend(Backend):
             keep_crew(self._crew)
         if self._job is not None:
             for lane in self._crew.lanes:
-                salvage(self._spool(lane.number), None)
+                remove_spool(self._spool(lane.number))
 
     @property
     def pids(self) -> list[int]:
@@ -181,9 +180,12 @@ class ProcessesBackend(Backend):
             if meant != note:  # that task ended just in time, and this one is innocent
                 note = note._replace(task=IDLE)
         running = note.task >= 0
-        if self._job is not None:
-            folder = task_folder(Path(self._job.folder), note.task, note.attempt)
-            salvage(self._spool(lane.number), folder if running else None)
+        printed = None
+        if self._job is not None and running:
+            spool, folder = self._spool(lane.number), Path(self._job.folder)
+            printed = salvage(spool, folder, note.task, note.attempt)
+        elif self._job is not None:
+            remove_spool(self._spool(lane.number))
         self._stillborn = 0 if running else self._stillborn + 1
         if self._stillborn > STILLBORN_LIMIT:
             raise BackendError(
@@ -201,6 +203,7 @@ class ProcessesBackend(Backend):
                 seconds,
                 error,
                 reason,
+                printed,
             )
         )
         self._restart(lane)

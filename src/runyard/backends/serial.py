@@ -12,13 +12,12 @@ from types import FrameType
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Runner, Work
+from runyard.attempt.runner import Program, Result, Runner, Work
 from runyard.attempt.slots import Note, Slots
-from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News
 from runyard.errors import TaskTimeout
-from runyard.spec.outcome import OutcomeRow
 
 SLICE = 0.02
 """Seconds of work between two reports."""
@@ -95,7 +94,7 @@ class SerialBackend(Backend):
         self._done += 1
         self._inbox.put(News(0, chunk.id, self._done, result))
 
-    def _run(self, work: Work, chunk: int) -> OutcomeRow | Failure:
+    def _run(self, work: Work, chunk: int) -> Result:
         runner = self._runner
         assert runner is not None
         before = enter(runner)

@@ -13,12 +13,11 @@ from contextlib import ExitStack
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Runner
+from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Note, Slots
-from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
-from runyard.spec.outcome import OutcomeRow
 
 
 class ThreadsBackend(Backend):
@@ -48,8 +47,10 @@ class ThreadsBackend(Backend):
     def end(self, lane: int, note: Note, error: str, reason: str) -> None:
         if self._slots.read(lane) != note:
             return
-        self._lanes[lane].abandon()
-        self._inbox.put(loss_of(lane, note, error, reason))
+        old = self._lanes[lane]
+        old.abandon()
+        printed = old.runner.printed(note.task, note.attempt)
+        self._inbox.put(loss_of(lane, note, error, reason, printed))
         self._slots.clear(lane)
         self._lanes[lane] = _Lane(lane, self._program, self._slots, self._inbox)
 
@@ -75,7 +76,7 @@ class _Lane:
         self._number = number
         self._slots = slots
         self._inbox = inbox
-        self._runner = Runner(program, number, slots, StreamOutput(), self._emit)
+        self.runner = Runner(program, number, slots, StreamOutput(), self._emit)
         self._chunk = 0
         self._done = 0
         # A thread that hangs must not keep the interpreter from ending.
@@ -89,27 +90,27 @@ class _Lane:
         """Let nothing more in from this thread, and tell its task."""
         self.abandoned = True
         if self._slots.read(self._number).task >= 0:
-            self._runner.context().cancel()
+            self.runner.context().cancel()
 
     def _work(self) -> None:
-        enter(self._runner)
+        enter(self.runner)
         while (chunk := self.chunks.get()) is not None:
             self._chunk, self._done = chunk.id, 0
-            for work in self._runner.program.work(chunk):
+            for work in self.runner.program.work(chunk):
                 if self.abandoned or self._slots.stopped(self._number) >= chunk.id:
                     break
-                result = self._runner.run(work, chunk.id)
+                result = self.runner.run(work, chunk.id)
                 self._done += 1
                 self._bring(result)
             if self.abandoned:
-                self._runner.close()
+                self.runner.close()
                 return
-            self._runner.rest()
+            self.runner.rest()
             self._bring(None)
 
     def _emit(self, emission: Emission) -> None:
         self._bring(emission)
 
-    def _bring(self, what: OutcomeRow | Failure | Emission | None) -> None:
+    def _bring(self, what: Result | Emission | None) -> None:
         if not self.abandoned:
             self._inbox.put(News(self._number, self._chunk, self._done, what))

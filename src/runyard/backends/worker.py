@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 
 from runyard.attempt.context import enter
 from runyard.attempt.output import Output, SpoolOutput, touched
-from runyard.attempt.runner import Program, Runner
+from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import (
     Chunk,
+    Completed,
     Emission,
     Failure,
     Job,
@@ -35,7 +36,7 @@ from runyard.attempt.wire import (
     encode_report,
 )
 from runyard.backends import tree
-from runyard.spec.outcome import WIDTH, OutcomeRow
+from runyard.spec.outcome import WIDTH, Printed
 
 FLUSH_SECONDS = 0.05
 """How often a lane reports at least; a little more than a chunk takes, which reports by itself."""
@@ -55,7 +56,7 @@ class Outbox:
         self._lane = lane
         self._sending = threading.Lock()
         self._busy = threading.Event()
-        self._results: deque[OutcomeRow | Failure] = deque()
+        self._results: deque[Result] = deque()
         self._emitted: deque[Emission] = deque()
         self._chunk = 0
         self._done = 0
@@ -84,9 +85,13 @@ class Outbox:
         with self._sending:
             rows: list[Any] = []
             failures: list[Failure] = []
+            printed: list[Printed] = []
             for result in _taken(self._results):
                 if type(result) is tuple:
                     rows += result
+                elif isinstance(result, Completed):
+                    rows += result.row
+                    printed.append(result.printed)
                 else:
                     failures.append(result)  # type: ignore[arg-type]
             emitted = _taken(self._emitted)
@@ -94,8 +99,9 @@ class Outbox:
                 self._done += len(rows) // WIDTH + len(failures)
                 seconds = sum(rows[6::WIDTH]) + sum(f.row.seconds for f in failures)
                 report = Report(
-                    self._lane, self._chunk, self._done, rows, failures, emitted, seconds, finished
-                )
+                    self._lane, self._chunk, self._done, rows, failures, printed, emitted, seconds,
+                    finished,
+                )  # fmt: skip
                 data = encode_report(report)
                 self._channel.sendall(LENGTH.pack(len(data)) + data)
             self.flush_at = perf_counter() + FLUSH_SECONDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +12,12 @@ from runyard.cli.tasks import batch_with, task_of
 from runyard.errors import NotFound
 
 if TYPE_CHECKING:
+    from runyard.reports.printed import Output
     from runyard.store.rows import AttemptRow
     from runyard.yard import Yard
 
 STREAMS = ("stdout", "stderr")
+ELSEWHERE = "too long for the store: it is in a file on the machine that ran the task"
 
 
 @click.command(
@@ -60,7 +61,7 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
         row = view.outcome(recorded.id, number)
         earlier = view.attempts(recorded.id, number)
         labels = recorded.labels(view, number)
-    attempts = _attempts(yard.batch_folder(name) / "tasks" / str(number), earlier, attempt)
+    attempts = _attempts(yard.printed(name, number), earlier, attempt)
     if attempt is not None and not attempts and (row is None or row.attempt != attempt):
         raise NotFound(f"{name}/{number} has no attempt {attempt}")
     error = None if row is None or row.error is None else ErrorInfo.decode(row.error)
@@ -79,8 +80,11 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
     }
 
 
-def _attempts(folder: Path, earlier: list[AttemptRow], wanted: int | None) -> list[dict[str, Any]]:
+def _attempts(
+    printed: dict[int, Output], earlier: list[AttemptRow], wanted: int | None
+) -> list[dict[str, Any]]:
     """What each attempt printed, and why those failed that were not the last."""
+    from runyard.reports.printed import Output
     from runyard.spec.outcome import ErrorInfo
 
     errors: dict[int, str] = {}
@@ -89,32 +93,26 @@ def _attempts(folder: Path, earlier: list[AttemptRow], wanted: int | None) -> li
         info = ErrorInfo.decode(row.error)
         errors[own] = f"{info.kind}: {info.message}"
         own += 1 - row.crash
-    numbers = {int(path.name) for path in folder.glob("*") if path.name.isdigit()} | set(errors)
-    found = []
-    for number in sorted(numbers):
-        if wanted in (None, number):
-            texts = {name: _read(folder / str(number) / name) for name in STREAMS}
-            found.append({"attempt": number, "error": errors.get(number), **texts})
-    return found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="backslashreplace")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+    return [
+        {"attempt": n, "error": errors.get(n), **printed.get(n, Output())._asdict()}
+        for n in sorted(printed.keys() | errors.keys())
+        if wanted in (None, n)
+    ]
 
 
 def _only(story: dict[str, Any], only: str) -> dict[str, Any]:
     if only == "events":
         return {"events": story["events"]}
-    return {only: "".join(attempt[only] for attempt in story["attempts"])}
+    texts = [attempt[only] for attempt in story["attempts"]]
+    return {only: None if None in texts else "".join(texts)}
 
 
 def _show_only(session: Session, story: dict[str, Any], only: str) -> None:
     if only == "events":
         for event in story["events"]:
             session.say(_event_line(event))
+    elif story[only] is None:
+        raise NotFound(f"the {only} of {story['task']} is {ELSEWHERE}")
     elif story[only]:
         session.say(story[only], newline=False)
 
@@ -126,10 +124,11 @@ def _show(session: Session, story: dict[str, Any]) -> None:
         why = f": {attempt['error']}" if attempt["error"] else ""
         session.say(style(f"attempt {attempt['attempt']}{why}", bold=True))
         for name in STREAMS:
-            if attempt[name]:
+            text = f"({ELSEWHERE})" if attempt[name] is None else attempt[name]
+            if text:
                 session.say(style(f"  {name}", dim=True))
-                session.say("\n".join(f"    {line}" for line in attempt[name].splitlines()))
-    if not any(attempt[name] for attempt in story["attempts"] for name in STREAMS):
+                session.say("\n".join(f"    {line}" for line in text.splitlines()))
+    if not any(attempt[name] != "" for attempt in story["attempts"] for name in STREAMS):
         session.say("  it printed nothing that was kept")
     if story["error"]:
         session.say(style(f"{story['error']['kind']}: {story['error']['message']}", fg="red"))

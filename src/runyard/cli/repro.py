@@ -114,7 +114,7 @@ class Rerun:
         from runyard.attempt.output import Output
         from runyard.attempt.runner import Program, Runner
         from runyard.attempt.slots import Slots
-        from runyard.attempt.wire import Chunk, Failure, Item
+        from runyard.attempt.wire import Chunk, Completed, Failure, Item
         from runyard.spec.outcome import OutcomeRow
 
         slots = Slots(folder / "slots", 1, create=True)
@@ -134,7 +134,7 @@ class Rerun:
             runner.rest()
             slots.close()
             os.chdir(self.recorded.row.root)
-        return made.row if isinstance(made, Failure) else OutcomeRow._make(made)
+        return made.row if isinstance(made, Failure | Completed) else OutcomeRow._make(made)
 
     def _target(self) -> Target:
         target = self._listed.target if self._listed is not None else self.recorded.target

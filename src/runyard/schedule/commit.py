@@ -6,7 +6,7 @@ claims, refusals, counts, what others ask ◀───────────�
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -17,17 +17,23 @@ from runyard.events import Event
 from runyard.schedule.agenda import Held, Place
 from runyard.schedule.intake import Handed, Intake
 from runyard.schedule.listed import cancelled_row, record_listed
-from runyard.spec.outcome import OutcomeRow, Rows
+from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
 
 
 class Entry(NamedTuple):
-    """Outcomes of one claim."""
+    """Outcomes of one claim, and what its tasks printed."""
 
     held: Held
     rows: Rows
     last: bool  # the claim has none left
+    printed: Sequence[Printed]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.rows.size + sum(each.size for each in self.printed)
 
 
 @dataclass
@@ -160,13 +166,13 @@ class Committer:
 
     def _write(self, tx: Transaction, entries: list[Entry]) -> list[Refused]:
         """Record what belongs to claims that are still this engine's; the rest is refused."""
-        tasks: dict[Held, list[int]] = {}
+        by_claim: dict[Held, list[Entry]] = {}
         for entry in entries:
-            tasks.setdefault(entry.held, []).extend(entry.rows.tasks)
+            by_claim.setdefault(entry.held, []).append(entry)
         refused = [
-            Refused(held, its_tasks)
-            for held, its_tasks in tasks.items()
-            if not tx.holds(held.claim, its_tasks if self._listed else ())
+            Refused(held, [task for entry in its for task in entry.rows.tasks])
+            for held, its in by_claim.items()
+            if not tx.holds(held.claim, _tasks(its) if self._listed else ())
         ]
         if refused and self._intake is not None:
             raise ClaimLost(
@@ -178,6 +184,9 @@ class Committer:
         return refused
 
     def _record(self, tx: Transaction, entries: list[Entry]) -> None:
+        printed = [each for entry in entries for each in entry.printed]
+        if printed:
+            tx.keep_printed(self._batch, printed)
         rows = Rows(list(chain.from_iterable(entry.rows.flat for entry in entries)))
         if self._intake is not None and self._intake.only:  # none of them comes after another
             tx.record(self._batch, rows, listed=True)
@@ -237,3 +246,9 @@ class Committer:
         else:
             tx.record(self._batch, rows, listed=False)
         tx.clear_cancel(self._batch, task)
+
+
+def _tasks(entries: list[Entry]) -> list[int]:
+    """The tasks that these are about, whether or not they have ended."""
+    printed = (each.task for entry in entries for each in entry.printed)
+    return list({*chain.from_iterable(entry.rows.tasks for entry in entries), *printed})

@@ -16,7 +16,7 @@ from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.listed import cancelled_row
 from runyard.schedule.recorder import Recorder
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.status import FAILED
 from runyard.spec.task import Options
 from runyard.store.rows import AttemptRow
@@ -58,48 +58,51 @@ class Judge:
         """The task raised, ran too long or used too much."""
         row, info = self._redacted(failure.row)
         if row.task in self.cancelling:
-            self.cancelled(held, row.task)
+            self.cancelled(held, row.task, failure.printed)
         elif self._is_worth_a_retry(held, row, failure.classes):
-            self._retry(held, row, info)
+            self._retry(held, row, info, failure.printed)
         else:
-            self._end(held, row, info)
+            self._end(held, row, info, failure.printed)
 
     def lost(self, held: Held, loss: Loss) -> None:
         """Its lane was ended, or died, while the task ran."""
         assert loss.task is not None
         if loss.error == DEADLINE:
+            if loss.printed is not None:
+                self._recorder.rows(held, [], [loss.printed])
             self._agenda.add_item(held, held.item(loss.task, loss.attempt))
         elif loss.error == "TaskCancelled":
-            self.cancelled(held, loss.task)
+            self.cancelled(held, loss.task, loss.printed)
         elif loss.error == "WorkerDied":
             self._crashed(held, loss)
         else:
             row = self._row(loss, loss.reason)
-            self.failed(held, Failure(row, [loss.error, "TaskError", "RunyardError"]))
+            classes = [loss.error, "TaskError", "RunyardError"]
+            self.failed(held, Failure(row, classes, printed=loss.printed))
 
-    def cancelled(self, held: Held, task: int) -> None:
+    def cancelled(self, held: Held, task: int, printed: Printed | None = None) -> None:
         """Somebody cancelled the task."""
-        self._recorder.rows(held, [cancelled_row(self._batch, task)])
+        self._recorder.rows(held, [cancelled_row(self._batch, task)], _all(printed))
         self._publish(TaskCancelled(batch=self._name, task=task))
 
     def _crashed(self, held: Held, loss: Loss) -> None:
         assert loss.task is not None
         crashes = self._history.get(loss.task, (0, 0))[1] + 1
         if policy.survives_crash(self._options, crashes):
-            self._note_attempt(self._row(loss, loss.reason), crash=True)
+            self._note_attempt(held, self._row(loss, loss.reason), loss.printed, crash=True)
             self._agenda.add_item(held, held.item(loss.task, loss.attempt))
             return
         reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
         row = self._row(loss, reason)
-        self._end(held, row, ErrorInfo.decode(row.error or b""))
+        self._end(held, row, ErrorInfo.decode(row.error or b""), loss.printed)
 
     def _is_worth_a_retry(self, held: Held, row: OutcomeRow, classes: list[str]) -> bool:
         retries = held.retries.get(row.task, self._options.retries)
         return policy.wants_retry(self._options, retries, row.attempt, classes)
 
-    def _retry(self, held: Held, row: OutcomeRow, info: ErrorInfo) -> None:
+    def _retry(self, held: Held, row: OutcomeRow, info: ErrorInfo, printed: Printed | None) -> None:
         delay = policy.retry_delay(self._options, self._seed, row.task, row.attempt)
-        self._note_attempt(row, crash=False)
+        self._note_attempt(held, row, printed, crash=False)
         item = held.item(row.task, row.attempt + 1)
         self._agenda.add_later(clock.monotonic() + delay, held, item)
         self._publish(
@@ -109,8 +112,8 @@ class Judge:
             )
         )  # fmt: skip
 
-    def _end(self, held: Held, row: OutcomeRow, info: ErrorInfo) -> None:
-        self._recorder.rows(held, [row])
+    def _end(self, held: Held, row: OutcomeRow, info: ErrorInfo, printed: Printed | None) -> None:
+        self._recorder.rows(held, [row], _all(printed))
         self._history.pop(row.task, None)
         self._publish(
             TaskFailed(
@@ -120,16 +123,16 @@ class Judge:
         )  # fmt: skip
         self.has_had_enough |= self._options.fail_fast
 
-    def _note_attempt(self, row: OutcomeRow, *, crash: bool) -> None:
+    def _note_attempt(
+        self, held: Held, row: OutcomeRow, printed: Printed | None, *, crash: bool
+    ) -> None:
         errors, crashes = self._history.get(row.task, (0, 0))
         now = (errors, crashes + 1) if crash else (errors + 1, crashes)
         self._history[row.task] = now
-        self._recorder.attempt(
-            AttemptRow(
-                self._batch, row.task, sum(now), int(crash), row.error or b"", row.started,
-                row.seconds,
-            )
-        )  # fmt: skip
+        attempt = AttemptRow(
+            self._batch, row.task, sum(now), int(crash), row.error or b"", row.started, row.seconds
+        )
+        self._recorder.attempt(held, attempt, _all(printed))
 
     def _row(self, loss: Loss, reason: str) -> OutcomeRow:
         error = ErrorInfo(loss.error, reason, "", "").encode()
@@ -145,3 +148,7 @@ class Judge:
         if clean != info:
             row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
         return row, clean
+
+
+def _all(printed: Printed | None) -> list[Printed]:
+    return [] if printed is None else [printed]

@@ -235,20 +235,22 @@ class Loop:
         if flight is None:
             return
         self._supply.look_again()
-        rows, failures = Rows(report.rows), report.failures
+        rows, failures, printed = Rows(report.rows), report.failures, report.printed
         if report.done > flight.kept:
             mine = {item.task for item in flight.rest(0)}
             rows = rows.only(lambda row: row.task in mine)
             failures = [failure for failure in failures if failure.row.task in mine]
+            printed = [each for each in printed if each.task in mine]
         for emission in report.emitted:
             self._emitted(emission)
         if rows:
-            self._recorder.rows(flight.held, rows)
+            self._recorder.rows(flight.held, rows, printed)
         for failure in failures:
             if self._intake is not None:
                 self._intake.failed(failure)
             self._judge.failed(flight.held, failure)
-        self._mean.update(report.seconds, report.done - flight.done, rows.size)
+        size = rows.size + sum(each.size for each in printed)
+        self._mean.update(report.seconds, report.done - flight.done, size)
         flight.done = report.done
         if report.finished:
             self._flights.land(flight)
@@ -352,6 +354,8 @@ class Loop:
         """Another engine has this claim, and what came of it here was too late."""
         self._agenda.drop(held)
         self._flights.drop(held)
+        if not tasks:  # only what they printed
+            return
         self._publish(ResultsRefused(batch=self._name, tasks=tasks))
         text = (
             f"{len(tasks)} results came too late and were refused: another engine has these tasks"

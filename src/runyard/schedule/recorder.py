@@ -21,7 +21,7 @@ from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held, Place
 from runyard.schedule.commit import Claimed, Committer, Entry, Pace, Refused, Waiting, Wishes
 from runyard.schedule.intake import Intake
-from runyard.spec.outcome import OutcomeRow, Rows
+from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow
 
@@ -119,26 +119,30 @@ class Recorder:
         self._listening = self._store.listen(self.look)
         self._thread.start()
 
-    def rows(self, held: Held, rows: Sequence[OutcomeRow]) -> None:
-        """Outcomes that belong to a claim."""
+    def rows(self, held: Held, rows: Sequence[OutcomeRow], printed: Sequence[Printed] = ()) -> None:
+        """Outcomes that belong to a claim, and what its tasks printed."""
         held.left -= len(rows)
         if self._meter is not None:
             self._meter.observe(rows)
         if self._intake is not None:
             rows = self._intake.ended(rows)
-        entry = Entry(held, Rows.of(rows), held.left <= 0)
+        entry = Entry(held, Rows.of(rows), held.left <= 0, printed)
         with self._lock:
             self._waiting.entries.append(entry)
             self.backlog += len(entry.rows)
-            self._bytes += entry.rows.size
+            self._bytes += entry.size
             if self.backlog >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES:
                 self._urgent.set()
         self._work.set()
 
-    def attempt(self, row: AttemptRow) -> None:
-        """An attempt that did not end its task."""
+    def attempt(self, held: Held, row: AttemptRow, printed: Sequence[Printed]) -> None:
+        """An attempt that did not end its task, and what it printed."""
         with self._lock:
             self._waiting.attempts.append(row)
+            if printed:
+                entry = Entry(held, Rows([]), False, printed)
+                self._waiting.entries.append(entry)
+                self._bytes += entry.size
         self._work.set()
 
     def event(self, event: Event) -> None:
@@ -265,7 +269,7 @@ class Recorder:
         self.recorded += brought - sum(len(each.tasks) for each in done.refused)
         with self._lock:
             self.backlog -= brought
-            self._bytes -= sum(entry.rows.size for entry in waiting.entries)
+            self._bytes -= sum(entry.size for entry in waiting.entries)
         if done.claimed is not None:
             self.claims.append(done.claimed)
             self._token = secrets.token_hex(8)

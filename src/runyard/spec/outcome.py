@@ -97,6 +97,20 @@ class Rows(Sequence[OutcomeRow]):
         return set(self.flat[1::WIDTH])
 
 
+class Printed(NamedTuple):
+    """What an attempt printed. A stream that is too long for the store is in a file."""
+
+    task: int
+    attempt: int
+    stdout: bytes | None  # None: in a file, on the machine that ran the task
+    stderr: bytes | None
+
+    @property
+    def size(self) -> int:
+        """How many bytes of it go to the store."""
+        return len(self.stdout or b"") + len(self.stderr or b"")
+
+
 class ErrorInfo(NamedTuple):
     """Why a task failed."""
 

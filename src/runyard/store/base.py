@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar
 
 from runyard import clock
 from runyard.errors import StoreAway, StoreConflict
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
@@ -73,6 +73,9 @@ class Snapshot(Protocol):
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         """Attempts that did not end their task."""
+
+    def printed(self, batch: int, task: int) -> list[Printed]:
+        """What the attempts of a task printed, those that printed anything."""
 
     def task(self, batch: int, task: int) -> TaskRow | None:
         """One task of a listed batch."""
@@ -197,8 +200,11 @@ class Transaction(Snapshot, Protocol):
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         """Record attempts that did not end their task."""
 
+    def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
+        """Record what attempts printed, in place of what they printed before."""
+
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
-        """Take outcomes away and let their tasks run again."""
+        """Take outcomes away, with all attempts and their output, and let the tasks run again."""
 
     def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
         """Ranges of tasks without an outcome, whoever holds them."""

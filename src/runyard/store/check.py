@@ -12,7 +12,7 @@ from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store import schema
 from runyard.store.statements import seal
 
-PAGE = 2000
+PAGED = {"yield_per": 1000}
 
 
 def check_rows(connection: Connection) -> Iterator[str]:
@@ -20,13 +20,13 @@ def check_rows(connection: Connection) -> Iterator[str]:
     for table in schema.metadata.sorted_tables:
         if table in (schema.meta, schema.outcomes):
             continue
-        for *columns, stored in connection.execute(select(table)):
+        for *columns, stored in connection.execute(select(table), execution_options=PAGED):
             if seal(table, tuple(columns)) != stored:
                 yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
     table = schema.outcomes
-    query = select(table).order_by(table.c.batch, table.c.task).execution_options(yield_per=PAGE)
+    query = select(table).order_by(table.c.batch, table.c.task)
     counts: dict[tuple[int, int], int] = {}
-    for batch, *columns in connection.execute(query):
+    for batch, *columns in connection.execute(query, execution_options=PAGED):
         row = OutcomeRow._make(columns)
         if checksum(row[:-1], batch) != row.checksum:
             yield f"outcomes: batch {batch} task {row.task} does not match its checksum"

@@ -16,7 +16,7 @@ import msgspec
 
 from runyard import clock
 from runyard.errors import NotFound, StoreError
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import Status
 from runyard.store.base import Store
 from runyard.store.rows import (
@@ -63,6 +63,7 @@ class MemoryTransaction(MemoryReading):
         t.tasks = {k: row for k, row in t.tasks.items() if k[0] != batch}
         t.queue = {k: row for k, row in t.queue.items() if k[0] != batch}
         t.attempts = {k: row for k, row in t.attempts.items() if k[0] != batch}
+        t.printed = {k: row for k, row in t.printed.items() if k[0] != batch}
         t.claims = {k: row for k, row in t.claims.items() if row.batch != batch}
         t.edges = {e for e in t.edges if e[0] != batch}
         t.cancels = {c for c in t.cancels if c[0] != batch}
@@ -95,6 +96,7 @@ class MemoryTransaction(MemoryReading):
         ended = t.outcomes.pop(batch, {}).keys()
         t.tasks = {k: v for k, v in t.tasks.items() if k[0] != batch or k[1] not in ended}
         t.attempts = {k: v for k, v in t.attempts.items() if k[0] != batch or k[1] not in ended}
+        t.printed = {k: v for k, v in t.printed.items() if k[0] != batch or k[1] not in ended}
         t.edges = {e for e in t.edges if e[0] != batch or not ended & set(e[1:])}
         none = {"completed": 0, "failed": 0, "cancelled": 0}
         self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
@@ -183,14 +185,18 @@ class MemoryTransaction(MemoryReading):
         for row in attempts:
             self._t.attempts[row.batch, row.task, row.number] = row
 
+    def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
+        self._t.printed |= {(batch, each.task, each.attempt): each for each in printed}
+
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
         known, found = self._t.outcomes.get(batch, {}), self._t.batches[batch]
         numbers = sorted(number for number in tasks if number in known)
         for number in numbers:
             name = Status.of(known.pop(number).status).value
             found = _replace(found, **{name: getattr(found, name) - 1})
-            for key in [k for k in self._t.attempts if k[:2] == (batch, number)]:
-                del self._t.attempts[key]
+            for table in (self._t.attempts, self._t.printed):
+                for key in [k for k in table if k[:2] == (batch, number)]:
+                    del table[key]
             if listed:
                 priority = self._t.tasks[batch, number].priority
                 waits = sum(1 for b, _, t in self._t.edges if (b, t) == (batch, number))

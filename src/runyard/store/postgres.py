@@ -39,7 +39,7 @@ from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import migrate
 from runyard.store.sql import SqlTransaction
-from runyard.store.writing import Values
+from runyard.store.writing import Clash, Values
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer."""
@@ -88,10 +88,10 @@ class PostgresTransaction(SqlTransaction):
             cursor.execute("TRUNCATE incoming")
             return count
 
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
-        tail = " ON CONFLICT DO NOTHING" if absent else ""
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         source, arrays = _unnested(list(table.c), rows)
-        self._driver.execute(f"INSERT INTO {table.name} SELECT * FROM {source}{tail}", arrays)
+        query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
+        self._driver.execute(query, arrays)
 
     def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
         source, arrays = _unnested(list(table.c), rows)
@@ -248,6 +248,15 @@ def _unnested(columns: list[Column[Any]], rows: Sequence[Values]) -> tuple[str, 
     places = ", ".join(f"%b::{kind}[]" for kind in kinds)
     names = ", ".join(f'"{c.name}"' for c in columns)
     return f"unnest({places}) AS v({names})", arrays or [[] for _ in columns]
+
+
+def _on(clash: Clash, table: Table) -> str:
+    """What an insert does where the key is there already."""
+    if clash == "put":
+        keys = ", ".join(f'"{c.name}"' for c in table.primary_key)
+        new = ", ".join(f'"{c.name}" = excluded."{c.name}"' for c in table.c if not c.primary_key)
+        return f"ON CONFLICT ({keys}) DO UPDATE SET {new}"
+    return "ON CONFLICT DO NOTHING" if clash == "keep" else ""
 
 
 def _same_key(table: Table) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table, func, select
 
-from runyard.spec.outcome import OutcomeRow, check_all, workers_of
+from runyard.spec.outcome import OutcomeRow, Printed, check_all, workers_of
 from runyard.spec.status import CANCELLED
 from runyard.store import schema
 from runyard.store.rows import (
@@ -18,6 +18,7 @@ from runyard.store.rows import (
     ClaimRow,
     EdgeRow,
     EngineRow,
+    OutputRow,
     QueueRow,
     TaskRow,
     Timings,
@@ -118,6 +119,12 @@ class SqlSnapshot:
         table = schema.attempts
         where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
         return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
+
+    def printed(self, batch: int, task: int) -> list[Printed]:
+        table = schema.outputs
+        where = table.c.batch == batch, table.c.task == task
+        rows = self._all(OutputRow, table, *where, order=[table.c.attempt])
+        return [Printed(row.task, row.attempt, row.stdout, row.stderr) for row in rows]
 
     def task(self, batch: int, task: int) -> TaskRow | None:
         return self._get(TaskRow, schema.tasks, batch, task)

@@ -111,6 +111,16 @@ class AttemptRow(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class OutputRow(msgspec.Struct, frozen=True):
+    """What an attempt printed; see `Printed`."""
+
+    batch: int
+    task: int
+    attempt: int
+    stdout: bytes | None
+    stderr: bytes | None
+
+
 class EngineRow(msgspec.Struct, frozen=True):
     """An engine that has this store open."""
 

@@ -136,6 +136,15 @@ attempts = _table(
     Column("seconds", Float, nullable=False),
 )
 
+outputs = _table(
+    "outputs",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("stdout", LargeBinary),
+    Column("stderr", LargeBinary),
+)
+
 cancels = _table(
     "cancels",
     Column("batch", BigInteger, primary_key=True),

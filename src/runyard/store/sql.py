@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, select
 
 from runyard import clock
 from runyard.errors import NotFound
-from runyard.spec.outcome import OutcomeRow, Rows
+from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 from runyard.store import schema
 from runyard.store.claiming import SqlClaims
@@ -104,6 +104,7 @@ class SqlTransaction(SqlClaims):
         for table, task in (
             (schema.tasks, schema.tasks.c.task),
             (schema.attempts, schema.attempts.c.task),
+            (schema.outputs, schema.outputs.c.task),
             (schema.edges, schema.edges.c.before),
             (schema.edges, schema.edges.c.task),
             (outcomes, outcomes.c.task),
@@ -165,7 +166,11 @@ class SqlTransaction(SqlClaims):
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         rows = (msgspec.structs.astuple(a) for a in attempts)
-        self._insert_many(schema.attempts, rows, absent=True)
+        self._insert_many(schema.attempts, rows, clash="keep")
+
+    def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
+        last = {(each.task, each.attempt): each for each in printed}
+        self._insert_many(schema.outputs, ((batch, *each) for each in last.values()), clash="put")
 
     def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
         record = self.batch_by_id(batch)
@@ -178,8 +183,10 @@ class SqlTransaction(SqlClaims):
                 numbers.append(number)
                 lost[Status.of(row.status).value] += 1
                 self._drop(schema.outcomes, batch, number)
-                where = schema.attempts.c.batch == batch, schema.attempts.c.task == number
-                self._connection.execute(delete(schema.attempts).where(*where))
+        for some in batched(numbers):
+            for table in (schema.attempts, schema.outputs):
+                where = table.c.batch == batch, self._among(table.c.task, some)
+                self._connection.execute(delete(table).where(*where))
         self._notify(batch)
         if listed:
             rows = [found for n in numbers if (found := self.task(batch, n)) is not None]

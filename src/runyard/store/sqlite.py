@@ -37,13 +37,14 @@ from runyard.store.life import LifeLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
 from runyard.store.sql import SqlTransaction
-from runyard.store.writing import Values
+from runyard.store.writing import Clash, Values
 
 BUSY_SECONDS = 60.0
 GROUP = 50
 """Rows in one INSERT: the interpreter lock changes hands once for all of them."""
 
 _STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
+_VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
 _INSERT = (
     "INSERT OR IGNORE INTO outcomes "
     "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) VALUES "
@@ -68,15 +69,12 @@ class SqliteTransaction(SqlTransaction):
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
         return self._insert_flat(_INSERT, one, flat, width)
 
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
-        self._write_sealed("INSERT OR IGNORE" if absent else "INSERT", table, rows)
-
     def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
-        self._write_sealed("INSERT OR REPLACE", table, rows)
+        self._insert_sealed(table, rows, "put")
 
-    def _write_sealed(self, verb: str, table: Table, rows: Sequence[Values]) -> None:
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         names = [f'"{c.name}"' for c in table.c]
-        head = f"{verb} INTO {table.name} ({', '.join(names)}) VALUES "
+        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(names)}) VALUES "
         one = f"({', '.join('?' * len(names))})"
         self._insert_flat(head, one, list(chain.from_iterable(rows)), len(names))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from runyard.spec.outcome import OutcomeRow, workers_of
+from runyard.spec.outcome import OutcomeRow, Printed, workers_of
 from runyard.spec.status import CANCELLED, Status
 from runyard.store.rows import (
     AttemptRow,
@@ -33,6 +33,7 @@ class Tables:
         self.edges: set[tuple[int, int, int]] = set()
         self.claims: dict[int, ClaimRow] = {}
         self.attempts: dict[tuple[int, int, int], AttemptRow] = {}
+        self.printed: dict[tuple[int, int, int], Printed] = {}
         self.cancels: set[tuple[int, int]] = set()
         self.engines: dict[int, EngineRow] = {}
         self.serial = 0
@@ -99,6 +100,9 @@ class MemoryReading:
             for (b, t, _), row in sorted(self._t.attempts.items())
             if b == batch and task in (None, t)
         ]
+
+    def printed(self, batch: int, task: int) -> list[Printed]:
+        return [row for key, row in sorted(self._t.printed.items()) if key[:2] == (batch, task)]
 
     def task(self, batch: int, task: int) -> TaskRow | None:
         return self._t.tasks.get((batch, task))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from sqlalchemy import Column, ColumnElement, Table, insert
@@ -26,6 +26,9 @@ from runyard.store.statements import (
 
 R = TypeVar("R", bound=msgspec.Struct)
 Values = tuple[Any, ...]
+Clash = Literal["error", "keep", "put"]
+"""What becomes of a row whose key is there already: an error, the old row or the new one."""
+
 MANY = 2000
 """Numbers in one statement."""
 
@@ -42,8 +45,8 @@ class SqlWriter(SqlSnapshot, ABC):
         """Insert rows of one status where there is none yet; how many went in."""
 
     @abstractmethod
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], *, absent: bool) -> None:
-        """Insert whole rows; with `absent` those alone whose key is not there."""
+    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
+        """Insert whole rows, no two with the same key."""
 
     @abstractmethod
     def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
@@ -88,12 +91,12 @@ class SqlWriter(SqlSnapshot, ABC):
         run(self._connection, statements(table).drop, **keyed(table, key))
 
     def _insert_many(
-        self, table: Table, rows: Iterable[tuple[Any, ...]], *, absent: bool = False
+        self, table: Table, rows: Iterable[tuple[Any, ...]], *, clash: Clash = "error"
     ) -> None:
-        """Insert rows; with `absent` those alone whose key is not there."""
+        """Insert rows, no two with the same key."""
         whole = sealed(table, rows)
         if whole:
-            self._insert_sealed(table, whole, absent=absent)
+            self._insert_sealed(table, whole, clash)
 
 
 def batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import sample_tasks
 from polling import eventually
-from running import Place, meanwhile, unless
+from running import Place, meanwhile, output, unless
 from sample_tasks import (
     double,
     fails,
@@ -684,10 +684,8 @@ def test_what_is_printed_past_python_is_kept_with_its_task(
     yard: ry.Yard, place: Place, function: Any
 ) -> None:
     result = place.run(yard, ry.grid(function, x=range(12)))
-    folder = yard.batch_folder(result.name)
-    found = {n: folder / "tasks" / str(n) / "0" / "stdout" for n in range(12)}
-    texts = {n: path.read_text() if path.exists() else "" for n, path in found.items()}
     word = "descriptor" if function is sample_tasks.prints_past_python else "child"
+    texts = {n: output(yard, result, n) for n in range(12)}
     assert texts == {n: f"{word} {n}\n" for n in range(12)}
 
 
@@ -701,8 +699,7 @@ def test_what_a_task_printed_before_its_worker_died_is_kept(yard: ry.Yard, place
 
     result = place.run(yard, ry.grid(last_words, x=range(5)), crash_attempts=1)
     assert kinds(result) == {2: "WorkerDied"}
-    path = yard.batch_folder(result.name) / "tasks/2/0/stdout"
-    assert path.read_text() == "last words 2\n"
+    assert output(yard, result, 2) == "last words 2\n"
 
 
 @unless(lambda place: not place.can.survives_crash)  # the worker is the engine

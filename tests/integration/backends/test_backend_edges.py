@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import sample_tasks
 from polling import eventually
-from running import Place, meanwhile, unless
+from running import Place, meanwhile, output, unless
 from sample_tasks import double, fails_until, noted, notes, paced, prints
 
 import runyard as ry
@@ -39,11 +39,6 @@ def kinds(result: ry.Result) -> dict[int, str]:
     return {o.task: o.error.kind for o in result.outcomes() if o.error is not None}
 
 
-def stdout(yard: ry.Yard, result: ry.Result, task: int) -> str:
-    path = yard.batch_folder(result.name) / "tasks" / str(task) / "0" / "stdout"
-    return path.read_text() if path.exists() else ""
-
-
 # Inside a task
 
 
@@ -57,7 +52,7 @@ def test_a_run_inside_a_task_leaves_the_task_as_it_was(place: Place, yard: ry.Ya
     result = place.run(yard, ry.grid(outer, x=range(4), seed=7))
     assert list(result.values()) == [[[x + 1], True, x] for x in range(4)]
     for task in range(4):
-        assert stdout(yard, result, task) == f"before {task}\nafter {task}\n"
+        assert output(yard, result, task) == f"before {task}\nafter {task}\n"
 
 
 def test_a_thread_that_outlives_its_task_hurts_nobody(
@@ -217,10 +212,10 @@ def test_a_fresh_start_leaves_no_file_and_no_story_of_the_earlier_run(
     place: Place, yard: ry.Yard
 ) -> None:
     first = place.run(yard, ry.grid(prints, x=[1, 2], name="b", seed=7))
-    assert stdout(yard, first, 0) != ""
+    assert output(yard, first, 0) != ""
     silent = ry.grid(double, x=[1, 2], name="b", seed=7)
     second = place.run(yard, silent, fresh=True)
-    assert stdout(yard, second, 0) == ""
+    assert output(yard, second, 0) == ""
     started = [e for e in yard.events("b") if e["event"] == "BatchStarted"]
     assert len(started) == 1
 
@@ -235,12 +230,12 @@ def test_a_task_that_is_retried_by_hand_starts_with_empty_output(
 
     batch = ry.batch(prints_once, params={"folder": gate}, name="b", seed=7)
     result = place.run(yard, batch)
-    assert stdout(yard, result, 0) == "it failed\n"
+    assert output(yard, result, 0) == "it failed\n"
     Path(gate, "mended").touch()
     yard.retry("b")
     again = place.run(yard, batch)
     assert again.stats.completed == 1
-    assert stdout(yard, again, 0) == ""
+    assert output(yard, again, 0) == ""
 
 
 def test_a_changed_function_is_a_notice_and_what_is_recorded_stays(
@@ -265,7 +260,7 @@ def test_a_yard_in_memory_runs_batches_like_any_other(place: Place) -> None:
         folder = yard.folder
         result = place.run(yard, ry.grid(prints, x=range(5)))
         assert result.stats.completed == 5
-        assert stdout(yard, result, 3) == "out 3\nmore\n"
+        assert output(yard, result, 3) == "out 3\nmore\n"
     assert not folder.exists()
 
 

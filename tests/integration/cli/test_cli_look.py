@@ -106,6 +106,17 @@ def test_logs_can_be_had_raw(project: Project) -> None:
     assert "TaskEmitted" in project("logs", "c/1", "--only", "events").out
 
 
+def test_logs_tell_of_a_long_output_that_is_on_another_machine(project: Project) -> None:
+    (project.folder / "long.py").write_text("def long(x): print('y' * 70000)\n")
+    project("run", "long:long", "--set", "x=1", "--name", "l")
+    assert project("logs", "l/0", "--only", "stdout").out == "y" * 70_000 + "\n"
+    (project.batch("l") / "tasks" / "0" / "0" / "stdout").unlink()
+    assert "in a file on the machine that ran the task" in project("logs", "l/0").out
+    raw = project("logs", "l/0", "--only", "stdout")
+    assert (raw.code, raw.out) == (5, "")
+    assert project("logs", "l/0", "--json").last["attempts"][0]["stdout"] is None
+
+
 @pytest.mark.parametrize(
     ("task", "code"),
     [("p/99", 5), ("nope/1", 5), ("../p/1", 5), ("p", 2), ("p/x", 2), ("/1", 2), ("p/-1", 2)],

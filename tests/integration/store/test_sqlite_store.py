@@ -17,6 +17,7 @@ from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
 from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError
+from runyard.spec.outcome import Printed
 from runyard.spec.status import FAILED
 from runyard.store import open_store
 from runyard.store.base import Snapshot, Store
@@ -350,6 +351,7 @@ def filled(store: Store) -> tuple[Store, int, int]:
         tx.add_tasks(batch, [task("a"), task("b", after=[0]), task("c")])
         tx.record(batch, [outcome(batch, 2, FAILED)], listed=True)
         tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"error", 1.0, 1.0)])
+        tx.keep_printed(batch, [Printed(2, 0, b"out", b"err")])
         tx.request_cancel(batch, 1)
         engine = tx.sign_on("host", 1, "serial", 1)
         numbered = described(tx, "numbered").id
@@ -365,6 +367,7 @@ READS: dict[str, Callable[[Snapshot, int, int], object]] = {
     "claims": lambda view, _, numbered: view.claims(numbered),
     "outcomes": lambda view, batch, _: list(view.outcomes(batch)),
     "attempts": lambda view, batch, _: view.attempts(batch),
+    "outputs": lambda view, batch, _: [view.printed(batch, n) for n in range(200)],
     "cancels": lambda view, batch, _: view.cancel_requests(batch),
     "engines": lambda view, _, __: view.engines(),
 }

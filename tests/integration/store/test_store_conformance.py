@@ -13,7 +13,7 @@ from store_kit import KINDS, described, listed, outcome, outcomes, store_of, tas
 
 from runyard import clock
 from runyard.errors import NotFound, StoreError
-from runyard.spec.outcome import OutcomeRow
+from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, Claim
@@ -99,6 +99,7 @@ def test_a_forgotten_batch_leaves_nothing_and_its_neighbour_alone(
         tx.add_tasks(row.id, [task("a"), task("b", after=[0])])
         tx.record(row.id, [outcome(row.id, 0)], listed=True)
         tx.add_attempts([AttemptRow(row.id, 1, 1, 0, b"e", 1.0, 1.0)])
+        tx.keep_printed(row.id, [Printed(0, 0, b"out", b"")])
         tx.request_cancel(row.id, 1)
         numbered = described(tx, f"{name}-numbered")
         tx.claim(numbered.id, engine, 4, listed=False)
@@ -109,10 +110,11 @@ def test_a_forgotten_batch_leaves_nothing_and_its_neighbour_alone(
     assert tx.batch("gone") is None
     for rows in (tx.tasks, tx.queue, tx.attempts, tx.claims, tx.cancel_requests):
         assert rows(gone.id) == []
-    assert list(tx.outcomes(gone.id)) == []
+    assert list(tx.outcomes(gone.id)) == tx.printed(gone.id, 0) == []
     assert tx.followers(gone.id, 0) == []
     assert len(tx.tasks(kept.id)) == 2
     assert tx.attempts(kept.id) != []
+    assert tx.printed(kept.id, 0) != []
     assert tx.cancel_requests(kept.id) == [1]
     assert len(list(tx.outcomes(kept.id))) == 1
     numbered = tx.batch("gone-numbered")
@@ -382,6 +384,7 @@ def test_requeued_tasks_have_no_outcome_and_run_again(store: Store, tx: Transact
     tx.record(batch, outcomes(batch, [3, 4, 5], FAILED), listed=False)
     tx.release(claim, finished=True)
     tx.add_attempts([AttemptRow(batch, n, 1, 0, b"e", 1.0, 1.0) for n in (2, 4)])
+    tx.keep_printed(batch, [Printed(n, at, b"out", b"") for n in (2, 4, 5) for at in (0, 1)])
     tx.update_batch(batch, control="cancel")
     tx.requeue(batch, [4, 3, 5], listed=False)
     row = tx.batch_by_id(batch)
@@ -389,6 +392,7 @@ def test_requeued_tasks_have_no_outcome_and_run_again(store: Store, tx: Transact
     assert (row.completed, row.failed, row.finished, row.control) == (3, 0, None, None)
     assert [r.task for r in tx.outcomes(batch)] == [0, 1, 2]
     assert [a.task for a in tx.attempts(batch)] == [2]
+    assert [len(tx.printed(batch, n)) for n in range(6)] == [0, 0, 2, 0, 0, 0]
     assert tx.pending(batch, listed=False) == [(3, 6)]
     assert claimed(tx.claim(batch, engine, 9, listed=False)) == [3, 4, 5]
 
@@ -641,12 +645,15 @@ def test_forgetting_removes_what_has_ended_and_gives_no_number_again(
         tx.record(each.id, [outcome(each.id, 0), outcome(each.id, 2, FAILED)], listed=True)
         tx.settle_followers(each.id, 0)
         tx.add_attempts([AttemptRow(each.id, 2, 1, 0, b"", 1.0, 1.0)])
+        tx.keep_printed(each.id, [Printed(n, 0, b"out", b"") for n in (0, 1)])
     assert tx.forget(row.id) == 2
     found = tx.batch_by_id(row.id)
     assert found is not None
     assert (found.total, found.done, found.pending, found.next_task) == (2, 0, 2, 4)
     assert [each.task for each in tx.tasks(row.id)] == [1, 3]
     assert list(tx.outcomes(row.id)) == tx.attempts(row.id) == tx.edges(row.id) == []
+    assert [len(tx.printed(row.id, n)) for n in (0, 1)] == [0, 1]
+    assert [len(tx.printed(other.id, n)) for n in (0, 1)] == [1, 1]
     tx.add_tasks(row.id, [task("e", 1, [1])])
     assert [each.task for each in tx.tasks(row.id)] == [1, 3, 4]
     assert tx.forget(row.id) == 0
@@ -677,6 +684,22 @@ def test_attempts_come_in_order_by_task(tx: Transaction) -> None:
     assert tx.attempts(batch) == [rows[2], rows[1], rows[0]]
     assert tx.attempts(batch, 1) == [rows[2], rows[1]]
     assert tx.attempts(batch, 9) == []
+
+
+def test_what_attempts_printed_is_kept_as_bytes_and_by_attempt(tx: Transaction) -> None:
+    batch, other = described(tx, "a").id, described(tx, "b").id
+    rows = [Printed(3, n, bytes(range(256)), text) for n, text in enumerate((None, b"\n" * 70_000))]
+    tx.keep_printed(batch, [rows[1], Printed(4, 0, b"four", b""), rows[0]])
+    tx.keep_printed(other, [])
+    assert tx.printed(batch, 3) == rows
+    assert tx.printed(batch, 5) == tx.printed(other, 3) == []
+
+
+def test_what_an_attempt_prints_in_its_last_execution_is_what_is_kept(tx: Transaction) -> None:
+    batch = described(tx).id
+    tx.keep_printed(batch, [Printed(1, 0, b"died", None), Printed(1, 1, b"other attempt", b"")])
+    tx.keep_printed(batch, [Printed(1, 0, b"in between", b""), Printed(1, 0, b"last", b"")])
+    assert [row.stdout for row in tx.printed(batch, 1)] == [b"last", b"other attempt"]
 
 
 def test_cancel_requests_are_kept_until_seen_to(tx: Transaction) -> None:
@@ -736,6 +759,7 @@ def test_a_unit_of_work_that_fails_leaves_no_trace(store: Store) -> None:
         tx.settle_followers(batch, 0)
         tx.claim(batch, engine, 5, listed=True)
         tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"e", 1.0, 1.0)])
+        tx.keep_printed(batch, [Printed(0, 0, b"out", b"")])
         tx.request_cancel(batch, 1)
         tx.update_engine(engine, stop=1)
         described(tx, "after")
@@ -749,7 +773,7 @@ def test_a_unit_of_work_that_fails_leaves_no_trace(store: Store) -> None:
 def everything(view: Any, batch: int) -> list[Any]:
     parts = [view.batches(), view.engines(), list(view.outcomes(batch))]
     of_batch = (view.tasks, view.queue, view.claims, view.attempts, view.cancel_requests)
-    return parts + [read(batch) for read in of_batch]
+    return parts + [read(batch) for read in of_batch] + [view.printed(batch, 0)]
 
 
 def test_a_snapshot_does_not_see_what_is_written_after_its_first_look(store: Store) -> None:

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from store_kit import described, listed, outcome, store_of, task
 
 from runyard import clock
+from runyard.spec.outcome import Printed
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store.base import Store
 from runyard.store.rows import AttemptRow, Claim
@@ -230,6 +231,13 @@ class StoresAgree(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.batches)
+    @rule(at=picks, number=st.integers(0, 12), attempt=st.integers(0, 1), text=st.binary())
+    def an_attempt_prints(self, at: int, number: int, attempt: int, text: bytes) -> None:
+        _, _, ids = self.pick(self.batches, at)
+        rows = [Printed(number, attempt, text, None)]
+        self.both(lambda side, tx: tx.keep_printed(ids[side], rows))
+
+    @precondition(lambda self: self.batches)
     @rule(at=picks, number=st.integers(0, 12), wanted=st.booleans())
     def somebody_cancels_or_thinks_better_of_it(self, at: int, number: int, wanted: bool) -> None:
         _, _, ids = self.pick(self.batches, at)
@@ -274,6 +282,7 @@ class StoresAgree(RuleBasedStateMachine):
                 found.append([r[:-1] for r in tx.outcomes(batch, statuses=[FAILED], limit=2)])
                 found.append([_columns(r, "batch") for r in tx.attempts(batch)])
                 found.append([_columns(r, "batch") for r in tx.tasks(batch)])
+                found.append([tx.printed(batch, n) for n in range(13)])
                 found.append(
                     [
                         (r.task, r.priority, r.waiting, engines.get(r.engine))

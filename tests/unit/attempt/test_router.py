@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from runyard.attempt.output import StreamOutput, routed
+from runyard.spec.outcome import Printed
 
 
 def test_outside_a_lane_text_goes_where_it_always_went(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,6 +46,7 @@ def test_a_stand_in_answers_as_the_stream_it_stands_for(monkeypatch: pytest.Monk
 def test_lanes_in_threads_are_told_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("batch")
     barrier = threading.Barrier(4)
+    kept: dict[int, Printed | None] = {}
 
     def lane(number: int) -> None:
         output = StreamOutput()
@@ -53,7 +55,7 @@ def test_lanes_in_threads_are_told_apart(tmp_path_factory: pytest.TempPathFactor
             barrier.wait()
             print(f"task {task}")
             print(f"error {task}", file=sys.stderr)
-            output.end(folder, task, 0)
+            kept[task] = output.end(folder, task, 0)
 
     with routed():
         threads = [threading.Thread(target=lane, args=(n,)) for n in range(4)]
@@ -61,7 +63,7 @@ def test_lanes_in_threads_are_told_apart(tmp_path_factory: pytest.TempPathFactor
             thread.start()
         for thread in threads:
             thread.join()
-    for task in range(20):
-        place = folder / "tasks" / str(task) / "0"
-        assert (place / "stdout").read_text() == f"task {task}\n"
-        assert (place / "stderr").read_text() == f"error {task}\n"
+    assert kept == {
+        n: Printed(n, 0, f"task {n}\n".encode(), f"error {n}\n".encode()) for n in range(20)
+    }
+    assert list(folder.iterdir()) == []

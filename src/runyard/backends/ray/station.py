@@ -69,6 +69,7 @@ class _Skimmed(NamedTuple):
     done: int
     rows: msgspec.Raw
     failures: msgspec.Raw
+    printed: msgspec.Raw
     emitted: msgspec.Raw
     seconds: float
     finished: bool
@@ -322,7 +323,8 @@ class Station:
 
 
 def _size(report: Any) -> int:
-    return len(memoryview(report.rows)) + len(memoryview(report.failures)) + 1000
+    parts = report.rows, report.failures, report.printed
+    return sum(len(memoryview(part)) for part in parts) + 1000
 
 
 _locks: list[int] = []  # held as long as this process lives
