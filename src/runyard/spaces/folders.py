@@ -1,6 +1,6 @@
 """A folder of its own for each attempt.
 
-<batch>/tasks/<task>/<attempt>/             stdout, stderr, events.jsonl
+<batch>/tasks/<task>/<attempt>/             stdout, stderr: where they are long
 <batch>/tasks/<task>/<attempt>/workspace/   what the task itself sees and writes
 """
 

@@ -23,7 +23,7 @@ from runyard.spec.task import Target
 from runyard.store import files_folder
 
 KEPT = 64 * 1024
-"""Characters of each stream in a result; all of it is in the task's stdout and stderr files."""
+"""Characters of each stream in a result; `runyard logs` shows all of it."""
 
 MOST_FILES = 200
 MOST_LINE = 200
