@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runyard.cli.session import Session, examples, shared, style
-from runyard.errors import RunyardError
+from runyard.errors import RunyardError, StoreError
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -76,9 +76,10 @@ def doctor(session: Session) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
 @shared
 def gc(session: Session, older_than: str, dry_run: bool) -> int:
-    """Remove old workspaces and what dead engines left.
+    """Remove old workspaces and what dead engines left; compact the store.
 
-    Folders of batches that are no longer on record go too. Outcomes stay.
+    Folders of batches that are no longer on record go too. Outcomes stay. A store in SQLite gives
+    the room of what was cleared back to the disk, unless an engine is using it.
     """
     from runyard.spaces import prune_empty, remove_tree
     from runyard.spec import units
@@ -93,10 +94,34 @@ def gc(session: Session, older_than: str, dry_run: bool) -> int:
             if not dry_run:
                 remove_tree(path)
                 prune_empty(path.parent, yard.folder / "batches")
+        store = _compact(session, yard, dry_run=dry_run)
     verb = "would be removed" if dry_run else "removed"
     session.say(f"{len(removed):,} {verb}, {_size(freed)}")
-    session.document({"removed": removed, "bytes": freed, "dry_run": dry_run})
+    document = {"removed": removed, "bytes": freed, "store": store, "dry_run": dry_run}
+    session.document(document)
     return 0
+
+
+def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
+    """Give back what holds nothing in the store; how many bytes, and if not, why not."""
+    store = yard.store
+    spare, skipped = store.spare(), None
+    if spare:
+        with store.snapshot() as view:
+            engines = [engine for engine in view.engines() if store.alive(engine.id)]
+        if engines:
+            skipped = "an engine is using it"
+        elif not dry_run:
+            try:
+                spare = store.compact()
+            except StoreError as error:
+                skipped = error.message
+    if skipped is not None:
+        session.note(f"{store.location} keeps {_size(spare)} of free space: {skipped}")
+        return {"bytes": 0, "skipped": skipped}
+    if spare:
+        session.say(f"{_size(spare):>8}  {store.location}: free space")
+    return {"bytes": spare, "skipped": None}
 
 
 def _check_store(yard: Yard, found: Findings) -> None:

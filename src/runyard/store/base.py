@@ -277,6 +277,17 @@ class Store(ABC):
                 if clock.monotonic() > until:
                     raise
 
+    def spare(self) -> int:
+        """Bytes that `compact` would give back to the disk; 0 where that is not worth the work."""
+        return 0
+
+    def compact(self) -> int:
+        """Give back to the disk what holds nothing; how many bytes that is.
+
+        Others may read meanwhile; the file shrinks once they have finished. Who writes waits.
+        """
+        return 0
+
     @abstractmethod
     def check(self) -> Iterator[str]:
         """Everything that is wrong with the store, one sentence each."""

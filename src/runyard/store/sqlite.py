@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -33,6 +33,7 @@ from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store.base import Store
 from runyard.store.check import check_rows
+from runyard.store.compact import Pages, vacuum
 from runyard.store.life import LifeLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
@@ -149,6 +150,14 @@ class SqliteStore(Store):
 
     def news(self) -> object:
         return self._life.rung()
+
+    def spare(self) -> int:
+        with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
+            return Pages.of(connection).spare
+
+    def compact(self) -> int:
+        with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
+            return vacuum(connection, self._path)
 
     def check(self) -> Iterator[str]:
         try:

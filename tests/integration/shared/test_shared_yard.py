@@ -14,6 +14,7 @@ from sample_tasks import double, fails, notes, paced, tossed
 import runyard as ry
 from runyard.errors import StoreAway, StoreError
 from runyard.reports.export import export
+from runyard.reports.printed import Output
 from runyard.store import files_folder, without_password
 from runyard.worker import Turn, Worker
 
@@ -41,6 +42,21 @@ def test_a_batch_gives_the_same_on_both_stores(url: str, tmp_path: Path, backend
         ours = own.run(batch, backend="serial")
         assert theirs.digest == ours.digest
         assert [o.value for o in theirs.outcomes()] == [o.value for o in ours.outcomes()]
+
+
+def test_every_machine_reads_what_tasks_printed_but_for_what_is_in_a_file(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def speaks(x: int) -> None:
+        print("y" * 70_000 if x else "short")
+
+    with ry.Yard(url) as here:
+        here.run(ry.grid(speaks, x=[0, 1], name="b"), backend="threads")
+        assert here.printed("b", 1) == {0: Output("y" * 70_000 + "\n", "")}
+    monkeypatch.setenv("RUNYARD_FILES", str(tmp_path / "another machine"))
+    with ry.Yard(url) as there:
+        assert there.printed("b", 0) == {0: Output("short\n", "")}
+        assert there.printed("b", 1) == {0: Output(None, "")}
 
 
 def test_news_come_whatever_the_search_path_is(url: str) -> None:
