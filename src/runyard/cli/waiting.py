@@ -27,7 +27,7 @@ def wait_for(
     name = executor.ledger.name
     seconds = None if timeout is None else duration(timeout, "timeout")
     watched = _Watched(executor, name)
-    with show(executor.yard.bus, None, name, []):
+    with show(executor.yard.bus, None):
         response = asyncio.run(
             executor.perform_wait(seconds, watched.see, tasks=list(tasks) or None)
         )
