@@ -13,6 +13,12 @@ monotonic: Callable[[], float] = time.monotonic
 """Seconds that never go back; for waits, limits and durations."""
 
 
+def steady() -> Callable[[], float]:
+    """Wall time that goes on from here at its own pace when the machine's clock is set anew."""
+    begin = now() - monotonic()
+    return lambda: begin + monotonic()
+
+
 @contextmanager
 def replaced(
     *, wall: Callable[[], float] | None = None, mono: Callable[[], float] | None = None

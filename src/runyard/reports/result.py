@@ -68,7 +68,7 @@ class Stats:
     completed: int
     failed: int
     cancelled: int
-    seconds: float  # spent running, over all resumes
+    seconds: float  # during which at least one engine ran it, over all resumes
     rate: float  # outcomes a second: now where an engine runs it, otherwise over the whole run
     eta: float | None  # seconds until the rest is done, while an engine runs it
     workers: int
@@ -119,7 +119,7 @@ class Result:
             completed=row.completed,
             failed=row.failed,
             cancelled=row.cancelled,
-            seconds=row.seconds + sum(max(0.0, clock.now() - e.started) for e in engines),
+            seconds=(row.ran_until(clock.now()) if engines else row).seconds,
             rate=rate if engines else (row.done / row.seconds if row.seconds else 0.0),
             eta=row.pending / rate if rate else None,
             workers=sum(e.workers for e in engines),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from runyard import faults
+from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
 from runyard.events import Event
 from runyard.schedule.agenda import Held, Place
@@ -20,6 +20,9 @@ from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
+
+COUNT_SECONDS = 2.0
+"""How much of a batch's running time may be lost with an engine that dies and records nothing."""
 
 
 class Entry(NamedTuple):
@@ -123,6 +126,7 @@ class Committer:
         self._intake = intake
         self._outranked = outranked  # whether this engine should leave for something else
         self._told: Pace | None = None  # what the store knows of this engine
+        self._time = clock.steady()
 
     def commit(self, waiting: Waiting, token: str, *, unsure: bool, look: Pace | None) -> Committed:
         """Write what waits and claim what it wants; with `look` also see what others ask.
@@ -142,7 +146,7 @@ class Committer:
                 claimed = self._claim(tx, waiting.wanted, token, unsure)
             wishes = None if look is None else self._look(tx, look)
             free = tx.next_free(self._batch) if self._listed else None
-            counts = tx.batch_by_id(self._batch)
+            counts = self._count(tx, waiting, look)
             if counts is not None and counts.pending < 0:
                 raise StoreDamaged(
                     f"the store is damaged: {counts.name} has more outcomes than tasks",
@@ -153,6 +157,20 @@ class Committer:
             raise StoreError("the batch was removed from the store while it ran")
         place = None if free is None else (-free.priority, free.task)
         return Committed(counts, claimed, refused, wishes, place)
+
+    def _count(self, tx: Transaction, waiting: Waiting, look: Pace | None) -> BatchRow | None:
+        """The batch as it stands now; how long it has been run is written beside its outcomes.
+
+        While tasks take long, now and then by itself.
+        """
+        row, now = tx.batch_by_id(self._batch), self._time()
+        if row is None:
+            return None
+        due = row.counted is not None and now - row.counted > COUNT_SECONDS
+        if waiting.entries or (due and look is not None and look.running):
+            ran = row.ran_until(now)
+            return tx.update_batch(row.id, seconds=ran.seconds, counted=ran.counted)
+        return row
 
     def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> Claimed:
         claim = tx.claim(

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -86,13 +87,13 @@ class Engine:
         self._code = code or {}  # fingerprints of the functions that it runs
         self._opening = opening  # what the run has to tell before it begins
         self._redactor = Redactor()
+        self._time = clock.steady()
         self._check_options()
         self.signal: int | None = None  # what interrupted the run
 
     def _check_options(self) -> None:
         """Refuse what this backend or its workers could not do, or could not read."""
         batch, options, backend = self._recorded, self._recorded.options, self._backend
-        assert batch.plan is not None or batch.listed
         if options.chdir and not backend.capabilities.own_directory:
             raise UsageError(
                 f"on {backend.name} tasks share one directory: chdir can't be",
@@ -117,9 +118,8 @@ class Engine:
         loop: Loop | None = None
         with contextlib.ExitStack() as stack:
             # From the last to the first: nothing more comes in, all of it is written, sign off.
-            stack.callback(lambda: self._sign_off(number, loop, clock.monotonic() - begin))
-            slots = self._slots(number)
-            stack.callback(slots.close, remove=True)
+            stack.callback(lambda: self._sign_off(number, loop))
+            stack.callback((slots := self._slots(number)).close, remove=True)
             audit = stack.enter_context(self._audit_log())
             meter = self._meter()
             if self._intake is not None:
@@ -154,9 +154,8 @@ class Engine:
             raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
 
     def _sign_on(self) -> int:
-        number, self._recorded = self._store.write(self._signed_on)
-        self._number = number
-        return number
+        self._number, self._recorded = self._store.write(self._signed_on)
+        return self._number
 
     def _signed_on(self, tx: Transaction) -> tuple[int, Recorded]:
         backend = self._backend
@@ -168,27 +167,32 @@ class Engine:
         found = tx.batch_by_id(self._recorded.id)
         if found is None:
             raise NotFound(f"{self._recorded.name} was removed from the store")
-        started = found.started if found.started is not None else clock.now()
+        now = self._time()
+        ran = found.ran_until(now)
+        seconds, counted = (ran.seconds, ran.counted) if beside_others else (found.seconds, now)
+        started = now if found.started is None else found.started
         if self._recorded.listed:
-            cancel_doomed(tx, self._recorded.id)
+            cancel_doomed(tx, found.id)
         # What was asked of engines that are gone is void; others may not have heard it yet.
         control = found.control if beside_others else None
-        changes: dict[str, object] = {"started": started, "control": control}
+        changes: dict[str, Any] = {
+            "started": started, "control": control, "seconds": seconds, "counted": counted,
+        }  # fmt: skip
         code = extended(Recorded(found), self._code, number, clock.now())
         if code is not None:
             changes["code"] = code
-        return number, Recorded(tx.update_batch(self._recorded.id, **changes))
+        return number, Recorded(tx.update_batch(found.id, **changes))
 
-    def _sign_off(self, number: int, loop: Loop | None, seconds: float) -> None:
+    def _sign_off(self, number: int, loop: Loop | None) -> None:
         claims = loop.leave() if loop else []
 
         def leave(tx: Transaction) -> None:
             for claim in claims:
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            found = tx.batch_by_id(self._recorded.id)
-            if found is not None:
-                tx.update_batch(found.id, seconds=found.seconds + seconds)
+            if (row := tx.batch_by_id(self._recorded.id)) is not None:
+                row = row.ran_until(self._time())
+                tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
             tx.sign_off(number)
 
         try:
@@ -231,10 +235,7 @@ class Engine:
         with self._store.snapshot() as view:
             history = history_of(view.attempts(self._recorded.id))
             in_order = self._begins_in_order(view)
-
-        def publish(event: Event) -> None:
-            self._say(recorder, event)
-
+        publish = partial(self._say, recorder)
         batch, agenda = self._recorded, Agenda()
         judge = Judge(
             batch=batch.id, name=batch.name, engine=number, seed=batch.seed, options=batch.options,
@@ -314,8 +315,8 @@ class Engine:
         return self._folder / "batches" / self._recorded.name
 
     def _audit_log(self) -> AuditLog:
+        self._batch_folder.mkdir(parents=True, exist_ok=True)
         path = self._batch_folder / "events.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
         return AuditLog(path, redact=self._redactor.redact)
 
     def _task_audit(self) -> Callable[[int], AuditLog] | None:

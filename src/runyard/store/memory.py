@@ -42,7 +42,8 @@ class MemoryTransaction(MemoryReading):
     def create_batch(self, **columns: Any) -> BatchRow:
         fresh = {
             "frontier": 0, "completed": 0, "failed": 0, "cancelled": 0, "started": None,
-            "finished": None, "seconds": 0.0, "control": None, "created": clock.now(),
+            "finished": None, "seconds": 0.0, "control": None, "counted": None,
+            "created": clock.now(),
         }  # fmt: skip
         if self.batch(columns["name"]) is not None:
             raise StoreError(f"there is a batch {columns['name']!r} already")

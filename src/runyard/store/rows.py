@@ -29,8 +29,9 @@ class BatchRow(msgspec.Struct, frozen=True):
     created: float
     started: float | None
     finished: float | None
-    seconds: float  # spent running, over all engines and resumes
+    seconds: float  # during which at least one engine ran it, over all runs
     control: str | None  # what somebody asks of the engines that run it: cancel
+    counted: float | None  # wall time up to which `seconds` counts; None: it was never run
 
     @property
     def done(self) -> int:
@@ -41,6 +42,12 @@ class BatchRow(msgspec.Struct, frozen=True):
     def pending(self) -> int:
         """How many have none."""
         return self.total - self.done
+
+    def ran_until(self, now: float) -> BatchRow:
+        """The row with the time counted in during which engines have run the batch until now."""
+        since = now if self.counted is None else self.counted
+        seconds = self.seconds + max(0.0, now - since)
+        return msgspec.structs.replace(self, seconds=seconds, counted=max(now, since))
 
     @property
     def next_task(self) -> int:

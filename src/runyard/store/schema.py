@@ -16,7 +16,10 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    inspect,
+    select,
     text,
+    update,
 )
 
 metadata = MetaData()
@@ -65,6 +68,7 @@ batches = _table(
     Column("finished", Float),
     Column("seconds", Float, nullable=False),
     Column("control", Text),
+    Column("counted", Float),
 )
 
 tasks = _table(
@@ -170,9 +174,23 @@ def _create_all(connection: Connection) -> None:
     metadata.create_all(connection)
 
 
+def _add_counted(connection: Connection) -> None:
+    """Batches say up to when their seconds are counted; each row's seal covers that."""
+    from runyard.store.statements import seal
+
+    if any(column["name"] == "counted" for column in inspect(connection).get_columns("batches")):
+        return
+    connection.execute(text("ALTER TABLE batches ADD COLUMN counted FLOAT"))
+    for row in connection.execute(select(batches)).all():
+        *before, counted, stored = row
+        if seal(batches, tuple(before)) == stored:
+            renewed = {"checksum": seal(batches, (*before, counted))}
+            connection.execute(update(batches).where(batches.c.id == row.id).values(renewed))
+
+
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create_all,)
+MIGRATIONS: tuple[Migration, ...] = (_create_all, _add_counted)
 """Step n brings a store from version n to n + 1. Append; never change one that was released."""
 
 

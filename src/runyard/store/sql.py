@@ -45,6 +45,7 @@ class SqlTransaction(SqlClaims):
             "finished": None,
             "seconds": 0.0,
             "control": None,
+            "counted": None,
             "created": clock.now(),
         }
         row = self._insert(BatchRow, schema.batches, {**fresh, **columns})

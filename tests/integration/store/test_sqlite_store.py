@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy
 from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
 from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError
+from runyard.spec.codec import checksum
 from runyard.spec.outcome import Printed
 from runyard.spec.status import FAILED
 from runyard.store import open_store
@@ -164,6 +166,24 @@ def test_a_fresh_store_has_the_present_version(path: Path) -> None:
         found = raw.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
     raw.close()
     assert found == (str(len(MIGRATIONS)),)
+
+
+def test_a_store_without_counted_time_gets_it_and_its_rows_stay_sound(path: Path) -> None:
+    store = SqliteStore(path)
+    with store.transaction() as tx:
+        batch = described(tx, seconds=2.5)
+    store.close()
+    before = tuple(v for k, v in msgspec.structs.asdict(batch).items() if k != "counted")
+    with sqlite3.connect(path) as raw:
+        raw.execute("ALTER TABLE batches DROP COLUMN counted")
+        raw.execute("UPDATE batches SET checksum = ?", [checksum(("batches", *before))])
+        raw.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
+    raw.close()
+    store = SqliteStore(path)
+    with store.snapshot() as view:
+        assert view.batch("b") == batch
+    assert list(store.check()) == []
+    store.close()
 
 
 def test_a_version_that_is_no_number_is_damage_and_not_a_traceback(path: Path) -> None:

@@ -71,12 +71,11 @@ def figures(ledger: Ledger, view: Snapshot) -> Figures:
         elapsed = [mean / 2 if note is None else note.seconds for note in under_way.values()]
         lanes = sum(e.workers for e in engines)
         eta = seconds_left(mean, row.pending - running, elapsed[:running], lanes)
-    now = clock.now()
     stats = BatchStats(
         total_tasks=row.total, queued=row.pending - running, running=running,
         completed=row.completed, failed=row.failed, cancelled=row.cancelled,
         start_time=row.started, end_time=row.finished,
-        total_execution_time=row.seconds + sum(max(0.0, now - e.started) for e in engines),
+        total_execution_time=(row.ran_until(clock.now()) if engines else row).seconds,
         average_task_time=mean, estimated_time_remaining=eta,
     )  # fmt: skip
     return Figures(
