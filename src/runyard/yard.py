@@ -184,7 +184,7 @@ class Yard:
         return len(asked)
 
     def cancel(self, name: str, task: int | None = None) -> int:
-        """Cancel a batch or one task, running or not; how many were cancelled or asked to be."""
+        """Cancel a batch, or one task and those that come after it, running or not; how many."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
             running = control.is_running(tx, self.store, recorded)

@@ -18,7 +18,7 @@ from sample_tasks import noted, notes, say, seeded_first_held, wait_for
 import runyard as ry
 from runyard.attempt.slots import Slots
 from runyard.errors import UsageError
-from runyard.schedule.engine import run_folder
+from runyard.schedule.sweep import run_folder
 from runyard.spec.outcome import ErrorInfo
 from runyard.store.rows import AttemptRow
 
@@ -155,13 +155,15 @@ def test_an_engine_that_joins_does_not_take_back_what_the_others_have_yet_to_hea
         yard.store.hold_life(other)
         tx.update_engine(other, batch=found.id)
     assert yard.cancel("b") == 1000
+    batch = ry.grid(noted, params={"folder": str(tmp_path)}, x=range(1001), name="b")
     assert yard.run(batch, backend="serial").end == "cancelled"
+    assert yard.results("b").stats.cancelled == 1001
     yard.store.drop_life(other)
     yard.retry("b", "cancelled")
     with yard.store.transaction() as tx:
         tx.update_batch(found.id, control="cancel")  # nobody is there to hear it
     assert yard.run(batch, backend="serial").end == "finished"
-    assert len(notes(str(tmp_path))) == 1000
+    assert len(notes(str(tmp_path))) == 1001
 
 
 @pytest.mark.parametrize("backend", ["serial", "threads", "processes"])

@@ -125,7 +125,7 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _check_store(yard: Yard, found: Findings) -> None:
-    from runyard.schedule.engine import sweep_dead_engines
+    from runyard.schedule.sweep import sweep_dead_engines
 
     try:
         store = yard.store

@@ -82,10 +82,8 @@ class Refused(NamedTuple):
 class Wishes(NamedTuple):
     """What others ask of this engine."""
 
-    control: str | None
     stop: int  # 1: after what runs, 2: at once
-    cancel: list[int]  # tasks that an engine holds
-    cancelled: list[int]  # tasks that nobody held, and that are cancelled now
+    cancel: list[int]  # tasks that are cancelled on record, and that an engine may still hold
     leave: bool  # something more urgent waits elsewhere
     engines: int  # that run this batch
 
@@ -199,6 +197,10 @@ class Committer:
             )
         lost = {each.held for each in refused}
         self._record(tx, [entry for entry in entries if entry.held not in lost])
+        requests = tx.cancel_requests(self._batch) if entries else []
+        for task in requests:
+            if any(task in entry.rows.tasks for entry in entries):
+                tx.clear_cancel(self._batch, task)
         return refused
 
     def _record(self, tx: Transaction, entries: list[Entry]) -> None:
@@ -228,42 +230,15 @@ class Committer:
         if pace != self._told:  # an engine that waits for work writes nothing
             tx.update_engine(self._engine, running=pace.running, rate=pace.rate)
             self._told = pace
-        batch = tx.batch_by_id(self._batch)
         engines = tx.engines()
         stop = next((row.stop for row in engines if row.id == self._engine), 0)
         others = [row for row in engines if row.batch == self._batch and row.id != self._engine]
-        held, cancelled = [], []
-        for task in tx.cancel_requests(self._batch):
-            if tx.outcome(self._batch, task) is not None:
-                tx.clear_cancel(self._batch, task)
-            elif self._is_held(tx, task):
-                held.append(task)
-            else:
-                self._cancel_now(tx, task)
-                cancelled.append(task)
         return Wishes(
-            control=batch.control if batch else None,
             stop=stop,
-            cancel=held,
-            cancelled=cancelled,
+            cancel=tx.cancel_requests(self._batch),
             leave=self._outranked is not None and self._outranked(tx),
             engines=1 + sum(self._store.alive(row.id) for row in others),
         )
-
-    def _is_held(self, tx: Transaction, task: int) -> bool:
-        if self._listed:
-            row = tx.queued(self._batch, task)
-            return row is not None and row.engine is not None
-        claims = tx.claims(self._batch)
-        return any(c.low <= task < c.high and c.engine is not None for c in claims)
-
-    def _cancel_now(self, tx: Transaction, task: int) -> None:
-        rows = [cancelled_row(self._batch, task)]
-        if self._listed:
-            record_listed(tx, self._batch, rows)
-        else:
-            tx.record(self._batch, rows, listed=False)
-        tx.clear_cancel(self._batch, task)
 
 
 def _tasks(entries: list[Entry]) -> list[int]:

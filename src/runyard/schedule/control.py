@@ -1,4 +1,8 @@
-"""What is asked of a batch from outside its engines: cancel it, or let tasks run again."""
+"""What is asked of a batch from outside its engines: cancel it, or let tasks run again.
+
+What is cancelled is on record at once, whether an engine runs it or not; so the count is exact. An
+engine that holds a cancelled task hears of it, ends it, and what it still brings of it is left out.
+"""
 
 from __future__ import annotations
 
@@ -47,24 +51,28 @@ def requeue(tx: Transaction, recorded: Recorded, tasks: Sequence[int]) -> list[i
 
 
 def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
-    """Cancel what has no outcome, by way of its engines where some run; how many tasks."""
-    left = tx.pending(recorded.id, listed=recorded.listed)
+    """Cancel everything that has no outcome; how many tasks."""
     if running:
         tx.update_batch(recorded.id, control="cancel")
-        return sum(high - low for low, high in left)
+    left = tx.pending(recorded.id, listed=recorded.listed)
     rows = [cancelled_row(recorded.id, n) for low, high in left for n in range(low, high)]
     return tx.record(recorded.id, rows, listed=recorded.listed)
 
 
 def cancel_task(tx: Transaction, recorded: Recorded, task: int, *, running: bool) -> int:
-    """Cancel one task; 0 if it has an outcome already."""
+    """Cancel one task, and those that come after it; how many, 0 if it has an outcome already."""
     recorded.check_task(tx, task)
     if tx.outcome(recorded.id, task) is not None:
         return 0
     if running:
         tx.request_cancel(recorded.id, task)
-        return 1
     rows = [cancelled_row(recorded.id, task)]
     if recorded.listed:
         return record_listed(tx, recorded.id, rows)
     return tx.record(recorded.id, rows, listed=False)
+
+
+def forget_requests(tx: Transaction, batch: int) -> None:
+    """Drop requests to cancel tasks: the engines that were asked are gone."""
+    for task in tx.cancel_requests(batch):
+        tx.clear_cancel(batch, task)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from runyard import clock
 from runyard.attempt.runner import StopNow
-from runyard.attempt.slots import IDLE, Slots
+from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Job
-from runyard.backends import backend_class
 from runyard.backends.base import Backend
 from runyard.errors import NotFound, StoreFull, UsageError
 from runyard.events import (
@@ -32,23 +31,21 @@ from runyard.events import (
     Redactor,
     RunDescribed,
 )
-from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda
-from runyard.schedule.control import is_running
+from runyard.schedule.control import forget_requests, is_running
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
-from runyard.schedule.listed import cancel_doomed, record_listed
+from runyard.schedule.listed import cancel_doomed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.supply import history_of
+from runyard.schedule.sweep import run_folder, sweep_dead_engines
 from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
-from runyard.spec.outcome import ErrorInfo, OutcomeRow
-from runyard.spec.status import COMPLETED, FAILED
+from runyard.spec.status import COMPLETED
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
-from runyard.store.rows import AttemptRow, EngineRow
 from runyard.store.versions import extended
 
 if TYPE_CHECKING:
@@ -175,6 +172,8 @@ class Engine:
             cancel_doomed(tx, found.id)
         # What was asked of engines that are gone is void; others may not have heard it yet.
         control = found.control if beside_others else None
+        if not beside_others:
+            forget_requests(tx, found.id)
         changes: dict[str, Any] = {
             "started": started, "control": control, "seconds": seconds, "counted": counted,
         }  # fmt: skip
@@ -352,58 +351,3 @@ class Engine:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def run_folder(yard: Path) -> Path:
-    """Where engines keep what is gone when they end."""
-    folder = yard / "run"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
-    """Sign off engines that died, and clear away what they left.
-
-    Where tasks ran inside the engine's own process, the task that was running may be what killed
-    it: it is charged, so that it can't kill engines for ever.
-    """
-    for row in tx.engines():
-        if store.alive(row.id):
-            continue
-        slots = run_folder(yard) / f"{row.id}.slots"
-        if not backend_class(row.backend).capabilities.survives_crash:
-            _charge_running(tx, row, slots)
-        for path in slots.parent.glob(f"{row.id}[.-]*"):
-            path.unlink(missing_ok=True)
-        tx.sign_off(row.id)
-
-
-def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
-    try:
-        slots = Slots(path, 0, create=False)
-    except (OSError, ValueError):
-        return
-    notes = [slots.read(lane) for lane in range(slots.lanes)]
-    slots.close()
-    for note in notes:
-        batch = None if note.task == IDLE else tx.batch_by_id(note.batch)
-        if batch is None or tx.outcome(batch.id, note.task) is not None:
-            continue
-        earlier = tx.attempts(batch.id, note.task)
-        crashes = 1 + sum(row.crash for row in earlier)
-        reason = f"the engine that ran it died {crashes} times"
-        error = ErrorInfo("WorkerDied", reason, "", "").encode()
-        recorded = Recorded(batch)
-        if policy.survives_crash(recorded.options, crashes):
-            number = len(earlier) + 1
-            tx.add_attempts(
-                [AttemptRow(batch.id, note.task, number, 1, error, engine.started, 0.0)]
-            )
-        else:
-            row = OutcomeRow.sealed(
-                batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
-            )
-            if recorded.listed:
-                record_listed(tx, batch.id, [row])
-            else:
-                tx.record(batch.id, [row], listed=False)

@@ -80,10 +80,17 @@ class Judge:
             classes = [loss.error, "TaskError", "RunyardError"]
             self.failed(held, Failure(row, classes, printed=loss.printed))
 
+    def cancel(self, tasks: set[int]) -> None:
+        """These are cancelled on record; whichever of them this engine holds is to end."""
+        self.cancelling |= tasks
+        for task in sorted(tasks):
+            self._publish(TaskCancelled(batch=self._name, task=task))
+
     def cancelled(self, held: Held, task: int, printed: Printed | None = None) -> None:
-        """Somebody cancelled the task."""
+        """A task of this engine has ended because it was cancelled, or its batch was."""
         self._recorder.rows(held, [cancelled_row(self._batch, task)], _all(printed))
-        self._publish(TaskCancelled(batch=self._name, task=task))
+        if task not in self.cancelling:
+            self._publish(TaskCancelled(batch=self._name, task=task))
 
     def _crashed(self, held: Held, loss: Loss) -> None:
         assert loss.task is not None

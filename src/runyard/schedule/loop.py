@@ -21,7 +21,6 @@ from runyard.events import (
     Notice,
     Progress,
     ResultsRefused,
-    TaskCancelled,
     TaskEmitted,
     WorkerLost,
 )
@@ -150,6 +149,8 @@ class Loop:
             self._tick()
 
     def _see_the_end(self) -> None:
+        if self._recorder.counts.control == "cancel" and self._ending is None:
+            self._ending = End.CANCELLED
         if self._judge.has_had_enough and self._ending is None:
             self._ending = End.FAIL_FAST
         if self._supply.outgrown and self._ending is None:
@@ -330,16 +331,12 @@ class Loop:
     def _see_wishes(self) -> None:
         while self._recorder.wishes:
             wishes: Wishes = self._recorder.wishes.popleft()
-            if wishes.control == "cancel":
-                self.stop(End.CANCELLED)
-            elif wishes.stop:
+            if wishes.stop:
                 self._at_once |= wishes.stop > 1
                 self.stop(End.STOPPED)
             elif wishes.leave:
                 self.stop(End.LEFT)
             self._supply.look_again()
-            for task in wishes.cancelled:
-                self._publish(TaskCancelled(batch=self._name, task=task))
             fresh = set(wishes.cancel) - self._judge.cancelling
             if fresh:
                 self._cancel_tasks(fresh)
@@ -363,7 +360,7 @@ class Loop:
         self._publish(Notice(batch=self._name, text=text, level="warning"))
 
     def _cancel_tasks(self, tasks: set[int]) -> None:
-        self._judge.cancelling |= tasks
+        self._judge.cancel(tasks)
         self._flights.cancel(tasks)
         self._cancel_waiting()
 

@@ -267,10 +267,10 @@ def test_a_queued_task_is_cancelled_and_never_runs(yard: ry.Yard, gate: str, pla
 
     with meanwhile(interfere):
         result = place.run(yard, batch, on_event=seen.append)
-    if place.backend != "serial" or result.stats.cancelled:
-        assert kinds(result) == {11: "TaskCancelled"}
+    assert kinds(result) == {11: "TaskCancelled"}
+    assert result.stats.completed == 11
+    if place.backend != "serial":
         assert "11" not in notes(gate)
-    assert result.stats.completed >= 11
 
 
 @unless(
@@ -358,8 +358,7 @@ def test_a_whole_batch_is_cancelled_while_it_runs(
     with meanwhile(interfere):
         result = place.run(yard, batch, deadline="40s")
     assert result.end in ("cancelled", "finished")
-    assert result.stats.cancelled >= 8 if place.backend != "serial" else 1
-    assert result.stats.done == 9
+    assert result.stats.cancelled == 9
     assert result.digest is not None
 
 
