@@ -17,7 +17,7 @@ from runyard import clock
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
 from runyard.backends.base import Backend
-from runyard.errors import BadTarget, NotFound
+from runyard.errors import BadTarget, NotFound, UsageError
 from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.printed import Output, printed
 from runyard.reports.progress import Progress, show
@@ -90,14 +90,18 @@ class Yard:
         progress: Progress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
+        limit: int | None = None,
         **options: Any,
     ) -> Result:
         """Run a batch, or go on with it; what is recorded is not run again.
 
         `ray_address` is the cluster that the backend `ray` joins (default: `$RAY_ADDRESS`, else a
-        Ray of its own); `fallback="serial"` is where it runs when Ray can't start.
+        Ray of its own); `fallback="serial"` is where it runs when Ray can't start. `limit` ends
+        the run after as many further outcomes, in order; the next run goes on behind them.
         `options` are those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
         batch = batch.with_options(**options)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         try:
@@ -105,7 +109,9 @@ class Yard:
         except BaseException:
             place.close()
             raise
-        return self._run(start, place, batch.functions, batch.codec, progress, on_event)
+        return self._run(
+            start, place, batch.functions, batch.codec, progress, on_event, limit=limit
+        )
 
     def resume(
         self,
@@ -265,6 +271,7 @@ class Yard:
         progress: Progress,
         on_event: OnEvent | None,
         outranked: Callable[[Transaction], bool] | None = None,
+        limit: int | None = None,
     ) -> Result:
         recorded = start.recorded
         with contextlib.ExitStack() as stack:
@@ -272,22 +279,23 @@ class Yard:
             if on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, on_event))
             stack.enter_context(show(self.bus, progress))
-            end = End.FINISHED
+            end, ran = End.FINISHED, False
+            most = None if limit is None else recorded.row.done + limit
             begin = clock.monotonic()
             more: Recorded | None = recorded
             while more is not None:
                 recorded = more
                 if recorded.row.pending:
                     start = start._replace(recorded=recorded)
-                    spent = clock.monotonic() - begin
-                    end = self._run_once(start, backend, functions, spent, outranked)
+                    spent, ran = clock.monotonic() - begin, True
+                    end = self._run_once(start, backend, functions, spent, outranked, most)
                     start = start._replace(events=[])
                 more = self._grown(recorded, end, codec, functions)
                 backend = backend if more is None else backend.again()
             for event in start.events:  # no engine ran that would have told them
                 self.bus.publish(event)
             self.bus.flush()
-        return self._result(recorded.name, codec, end)
+        return self._result(recorded.name, codec, end, ran=ran)
 
     def _run_once(
         self,
@@ -296,10 +304,11 @@ class Yard:
         functions: dict[str, Callable[..., Any]],
         spent: float,
         outranked: Callable[[Transaction], bool] | None,
+        most: int | None,
     ) -> End:
         engine = Engine(
             self.store, start.recorded, backend, self.folder, self.bus.publish, functions,
-            spent=spent, outranked=outranked, code=start.code, opening=start.events,
+            spent=spent, outranked=outranked, limit=most, code=start.code, opening=start.events,
         )  # fmt: skip
         try:
             end = engine.run()
@@ -340,9 +349,12 @@ class Yard:
         with self.store.transaction() as tx:
             return add_replicates(tx, recorded, seen.replicates)
 
-    def _result(self, name: str, codec: str = "msgpack", end: End | None = None) -> Result:
+    def _result(
+        self, name: str, codec: str = "msgpack", end: End | None = None, *, ran: bool = True
+    ) -> Result:
         reason = end.value if end is not None else ""
-        return Result(self.store, name, codec=codec, end=reason, folder=self.batch_folder(name))
+        folder = self.batch_folder(name)
+        return Result(self.store, name, codec=codec, end=reason, ran=ran, folder=folder)
 
     def _enroll(self, batch: Batch, fresh: bool) -> Start:
         root = os.getcwd()

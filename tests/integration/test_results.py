@@ -22,6 +22,16 @@ def result(yard: ry.Yard) -> ry.Result:
     return yard.run(ry.grid(fails, x=range(20), seed=7, name="b"), backend="serial")
 
 
+def test_a_run_that_finds_everything_done_says_so_instead_of_a_time(yard: ry.Yard) -> None:
+    batch = ry.grid(double, x=range(3), seed=7, name="b")
+    assert " in " in yard.run(batch, backend="serial").headline()
+    again = yard.run(batch, backend="serial")
+    assert again.headline() == "b: already complete, 3 of 3 completed"
+    assert again.summary().startswith(again.headline())
+    assert again.end == "finished"
+    assert " in " in yard.results("b").headline()
+
+
 def test_outcomes_are_filtered_by_status_and_paged(result: ry.Result) -> None:
     assert [o.task for o in result.outcomes("failed")] == list(range(1, 20, 2))
     assert [o.task for o in result.outcomes(ry.Status.COMPLETED, offset=3, limit=2)] == [6, 8]

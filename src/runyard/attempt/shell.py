@@ -23,9 +23,14 @@ def command(template: str) -> Callable[..., dict[str, Any]]:
     """A function that fills the template with quoted parameters and runs it."""
 
     def run(**params: Any) -> dict[str, Any]:
-        return _run(template.format_map({k: shlex.quote(_text(v)) for k, v in params.items()}))
+        return _run(filled(template, params))
 
     return run
+
+
+def filled(template: str, params: dict[str, Any]) -> str:
+    """The command line that a task runs: the template with its parameters, quoted."""
+    return template.format_map({k: shlex.quote(_text(v)) for k, v in params.items()})
 
 
 def fields(template: str) -> set[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from runyard.cli.asking import agreed
 from runyard.cli.session import Session, examples, shared
 from runyard.cli.tasks import task_of
-from runyard.errors import NotFound, UsageError
+from runyard.errors import NotFound
 
 
 @click.command(epilog=examples("runyard stop", "runyard stop walks"))
@@ -52,19 +51,9 @@ def clear(session: Session, batch: str, yes: bool) -> int:
     """Forget a batch: its record and its files."""
     with session.yard() as yard:
         done = yard.results(batch).stats.done
-        if not yes and not _agreed(batch, done):
-            session.note("nothing was removed")
+        if not yes and not agreed(session, f"clear would forget {batch} with {done:,} outcomes"):
             return 1
         yard.clear(batch)
     session.say(f"{batch} is forgotten, with {done:,} outcomes")
     session.document({"cleared": batch, "outcomes": done})
     return 0
-
-
-def _agreed(batch: str, done: int) -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            f"clear would forget {batch} with {done:,} outcomes, and nobody is here to ask",
-            hint="say --yes",
-        )
-    return click.confirm(f"Forget {batch} with {done:,} outcomes, for ever?", err=True)

@@ -1,93 +1,90 @@
-"""`runyard run --dry-run`: what a batch would take, from a few of its tasks tried out."""
+"""What the rest of a batch would take, by its outcomes on record."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from runyard.cli.session import Session, style
-from runyard.errors import NotFound
+from runyard.cli.session import style
+from runyard.spec.status import Status
+from runyard.spec.task import UNITS
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
-    from runyard.spec.batch import Batch
-    from runyard.spec.task import Options
-
-TRIED = 20
-PATIENCE = 10.0
-"""Tasks that are tried, and seconds after which no more are started."""
-
-
-def estimate(session: Session, batch: Batch, left: int, **place: Any) -> int:
-    """Try some tasks in a yard of their own, which is gone afterwards; say what all would take."""
     from runyard.yard import Yard
 
-    limits = {"tasks": TRIED, "minutes": PATIENCE / 60}
-    with Yard("memory:") as yard:
-        tried = batch.with_options(budget=limits, fail_fast=False)
-        result = yard.run(tried, **place, progress=False)
-        _tell(session, batch, result, left, _lanes(**place))
-    return 0
+SAMPLE = 10_000
+"""Outcomes of which each worker's first is left out; among more of them it makes no difference."""
 
 
-def left_to_run(session: Session, batch: Batch) -> int:
-    """How many tasks have no outcome in the yard yet."""
-    try:
-        with session.yard() as yard:
-            row = yard.results(batch.record_name).recorded.row
-            return max(0, batch.total - row.done)
-    except NotFound:
-        return batch.total
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What tasks that have not run will take, at the mean of those that have."""
+
+    outcomes: int  # on record, those of cancelled tasks left out
+    left: int
+    workers: int
+    seconds: float | None = None  # None: there is nothing to tell it from
+    metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+
+    def lines(self, budget: dict[str, float]) -> list[str]:
+        """The estimate for people."""
+        from runyard.reports.progress import duration
+        from runyard.stats.summary import plus_minus
+
+        if self.seconds is None:
+            return ["no estimate: nothing is on record; --try 20 runs 20 tasks and gives one"]
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        outcomes = "1 outcome" if self.outcomes == 1 else f"{self.outcomes:,} outcomes"
+        took = style(f"about {duration(self.seconds)}", bold=True)
+        found = [f"{self.left:,} tasks take {took} on {workers}, by {outcomes} on record"]
+        for name, each in self.metrics.items():
+            half = math.inf if each["half"] is None else each["half"]
+            limit = f" of a budget of {budget[name]:g}" if name in budget else ""
+            found.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """The estimate as JSON."""
+        return {"seconds": self.seconds, "workers": self.workers, "metrics": self.metrics}
 
 
-def _lanes(backend: str, workers: int | None, **where: Any) -> int:
-    from runyard.backends import open_backend
+def estimate(yard: Yard, result: Result, left: int, workers: int, asked: list[str]) -> Estimate:
+    """What `left` tasks will take, from the outcomes that the batch has."""
+    count, mean = _timings(yard, result)
+    if not count:
+        return Estimate(0, left, workers)
+    seconds = mean * left / max(1, min(workers, left))
+    return Estimate(count, left, workers, seconds, _sums(result, left, asked))
 
-    place = open_backend(backend, workers, **where)
-    place.close()
-    return place.lanes
+
+def _timings(yard: Yard, result: Result) -> tuple[int, float]:
+    """Tasks that ran, and their mean seconds.
+
+    A worker's first task also imports what all of them use, which counts for too much in a sample.
+    """
+    row = result.recorded.row
+    if row.done > SAMPLE:
+        with yard.store.snapshot() as view:
+            timings = view.timings(row.id)
+        return timings.tasks, timings.mean_seconds
+    ran = [row for row in result.rows() if row.status != Status.CANCELLED.code]
+    ran.sort(key=lambda row: row.started)
+    firsts = {row.worker: row.task for row in reversed(ran)}
+    rest = [row.seconds for row in ran if row.task != firsts[row.worker]]
+    times = rest or [row.seconds for row in ran]
+    return len(ran), sum(times) / len(times) if times else 0.0
 
 
-def _tell(session: Session, batch: Batch, result: Result, left: int, lanes: int) -> None:
-    from runyard.reports.progress import duration
-    from runyard.stats.summary import Summary, plus_minus
-
-    stats = result.stats
-    times = Summary(_seconds(result))
-    seconds = times.mean * left / min(lanes, max(1, left)) if times.count else math.nan
-    session.say(
-        f"{left:,} of {batch.total:,} tasks to run on {lanes} workers: "
-        + style(f"about {duration(seconds)}", bold=True)
-    )
-    session.say(f"  from {stats.done} tasks tried, {stats.failed} of which failed")
-    sums: dict[str, Any] = {}
-    for name, most in _metrics(batch.options, result).items():
+def _sums(result: Result, left: int, asked: list[str]) -> dict[str, dict[str, float | None]]:
+    """What metrics will add up to, those that there are."""
+    found: dict[str, dict[str, float | None]] = {}
+    for name in asked:
+        if name in UNITS or name not in result.columns.names:
+            continue
         summary = result.summaries(name)[0].summaries[name]
         interval = summary.interval()
-        half = interval.half * left if interval is not None else math.inf
-        sums[name] = {"sum": summary.mean * left, "half": half if math.isfinite(half) else None}
-        limit = "" if most is None else f" of a budget of {most:g}"
-        session.say(f"  {name}: {plus_minus(summary.mean * left, half)} in all{limit}")
-    for group in result.failures()[:3]:
-        session.say("  " + style(group.line(), fg="red"))
-    session.document(
-        {
-            "batch": batch.record_name, "total": batch.total, "left": left, "workers": lanes,
-            "tried": stats.done, "failed": stats.failed, "seconds": seconds, "metrics": sums,
-        }
-    )  # fmt: skip
-
-
-def _seconds(result: Result) -> list[float]:
-    """What tasks took; without each worker's first, which also imports what all of them use."""
-    outcomes = sorted(result.outcomes(), key=lambda outcome: outcome.started)
-    firsts = {outcome.worker: outcome.task for outcome in reversed(outcomes)}
-    rest = [o.seconds for o in outcomes if o.task != firsts[o.worker]]
-    return rest or [o.seconds for o in outcomes]
-
-
-def _metrics(options: Options, result: Result) -> dict[str, float | None]:
-    """What to add up: the metrics of the budget, or the first few that there are."""
-    names = result.columns.names
-    asked: dict[str, float | None] = {n: m for n, m in options.budget.items() if n in names}
-    return asked or dict.fromkeys(names[:5])
+        half = math.inf if interval is None else interval.half * left
+        found[name] = {"sum": summary.mean * left, "half": half if math.isfinite(half) else None}
+    return found

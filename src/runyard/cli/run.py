@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.described import Words, batch_of
 from runyard.cli.running import (
+    EXIT_FAILED,
     carry_out,
     changed_option,
     limit_options,
@@ -19,8 +21,10 @@ from runyard.cli.running import (
     show_notices,
 )
 from runyard.cli.session import Session, examples, shared
+from runyard.errors import UsageError
 
 if TYPE_CHECKING:
+    from runyard.reports.result import Result
     from runyard.spec.batch import Batch
     from runyard.yard import Yard
 
@@ -34,6 +38,7 @@ LOG = "run.log"
         "runyard run experiments.toml --workers 8",
         "runyard run --shell 'simulate --seed $RUNYARD_SEED --size {size}' --grid size=10..19",
         "runyard run model:train --grid rate=0.1,0.01 --retries 2 --timeout 10m --detach",
+        "runyard run walks.py:walk --grid dimension=1,2,3 --dry-run",
         "runyard run game.py:play --until 'ci95(mean(profit)) < 0.5' --budget minutes=10",
     )
 )
@@ -73,7 +78,7 @@ LOG = "run.log"
     help="What `resume` goes on with first.  [default: medium]",
 )
 @click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first failure.")
-@click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@fresh_options
 @click.option(
     "--keep",
     type=click.Choice(["always", "failed", "never"]),
@@ -85,7 +90,14 @@ LOG = "run.log"
     help="Run each task inside its own workspace.",
 )  # fmt: skip
 @changed_option
-@click.option("--dry-run", is_flag=True, help="Try a few tasks; say what all would take.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@click.option(
+    "--try",
+    "trial",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run and record the next N tasks, then estimate what the rest takes.",
+)
 @click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
 @need_options
 @limit_options
@@ -98,25 +110,39 @@ def run(session: Session, **given: Any) -> int:
     again goes on where it stopped; what is recorded is not run again.
     """
     place = {name: given.pop(name) for name in _PLACE}
-    progress, fresh, detach = (given.pop(name) for name in ("progress", "fresh", "detach"))
-    dry_run = given.pop("dry_run")
+    progress, fresh, yes = (given.pop(name) for name in ("progress", "fresh", "yes"))
+    trial, ways = given.pop("trial"), {name: given.pop(name) for name in ("dry_run", "detach")}
+    _refuse_both({**ways, "try": trial is not None})
     words = Words(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
     batch = batch_of(words).with_options(**given)
-    if dry_run:
-        from runyard.cli.estimate import estimate, left_to_run
+    name = batch.record_name
+    if ways["dry_run"]:
+        from runyard.cli.preview import preview
 
-        left = batch.total if fresh else left_to_run(session, batch)
-        return estimate(session, batch, left, **place)
+        return preview(session, batch, fresh=fresh, **place)
+    if fresh and not may_forget(session, name, yes=yes):
+        return EXIT_FAILED
     with session.yard(create=True) as yard:
-        show_notices(session, yard, progress=progress and not detach)
-        if detach:
+        show_notices(session, yard, progress=progress and not ways["detach"])
+        if ways["detach"]:
             return _detach(session, yard, batch, fresh=fresh, **place)
-        return carry_out(
-            session,
-            yard,
-            batch.record_name,
-            lambda: yard.run(batch, progress=progress, fresh=fresh, **place),
-        )
+        teller = None
+        if trial is not None:
+            from runyard.cli.preview import after_trial
+
+            teller = after_trial(yard, batch, fresh=fresh, **place)
+
+        def work() -> Result:
+            return yard.run(batch, progress=progress, fresh=fresh, limit=trial, **place)
+
+        return carry_out(session, yard, name, work, teller)
+
+
+def _refuse_both(given: dict[str, bool]) -> None:
+    """Refuse two ways of running that exclude each other."""
+    chosen = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} exclude each other", hint="drop one of them")
 
 
 _PLACE = ("backend", "workers", "ray_address", "fallback")

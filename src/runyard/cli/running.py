@@ -27,6 +27,7 @@ WHY = {
     "stopped": "stopped on request, unfinished",
     "fail-fast": "stopped at the first failure",
     "budget": "the budget is used up",
+    "limit": "the tasks to try have run",
 }
 """Why a run ended before its batch did, in words."""
 
@@ -156,7 +157,13 @@ def code_of(end: KeyboardInterrupt | SystemExit) -> int:
     return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
 
 
-def carry_out(session: Session, yard: Yard, name: str, run: Callable[[], Result]) -> int:
+def carry_out(
+    session: Session,
+    yard: Yard,
+    name: str,
+    run: Callable[[], Result],
+    tell: Callable[[Session, Result], int] | None = None,
+) -> int:
     """Run, say what came of it; the exit code."""
     interrupted = 0
     try:
@@ -168,7 +175,7 @@ def carry_out(session: Session, yard: Yard, name: str, run: Callable[[], Result]
             result = yard.results(name)
         except NotFound:
             return interrupted
-    code = tell(session, result)
+    code = (tell or tell_result)(session, result)
     return interrupted or code
 
 
@@ -180,8 +187,15 @@ def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
         yard.bus.subscribe(Notice, lambda notice: session.note(f"{notice.batch}: {notice.text}"))
 
 
-def tell(session: Session, result: Result) -> int:
+def tell_result(session: Session, result: Result) -> int:
     """Say what came out, for people or as JSON; the exit code that it stands for."""
+    code = say_result(session, result)
+    session.document(final_document(result))
+    return code
+
+
+def say_result(session: Session, result: Result) -> int:
+    """Say what came out, for people; the exit code that it stands for."""
     stats = result.stats
     groups = result.failures() if stats.failed else []
     unfinished = stats.total - stats.done
@@ -194,7 +208,6 @@ def tell(session: Session, result: Result) -> int:
         session.note(
             f"{WHY.get(result.end, 'interrupted')}: {stats.done:,} recorded; {next_command} goes on"
         )
-    session.document(final_document(result))
     if any(group.kind == "NotEncodable" for group in groups):
         return EXIT_USAGE
     if unfinished and result.end == "deadline":

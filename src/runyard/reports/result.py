@@ -89,6 +89,7 @@ class Result:
         *,
         codec: str = "msgpack",
         end: str = "",
+        ran: bool = True,
         folder: Path | None = None,
     ) -> None:
         self._store = store
@@ -96,6 +97,7 @@ class Result:
         self._codec = codec  # "pickle" only where the caller has said the word
         self.name = name
         self.end = end
+        self._ran = ran  # False: the run that gives this found everything done
         self._digest: str | None = None
 
     @property
@@ -250,6 +252,8 @@ class Result:
             for name in ("failed", "cancelled", "queued", "running")
             if (count := getattr(stats, name))
         ]
+        if not self._ran:
+            return f"{self.name}: already complete, {', '.join(parts)}"
         return f"{self.name}: {', '.join(parts)} in {stats.seconds:.2f} s"
 
     def summary(self, metrics: Iterable[str] | str | None = None, by: By = None) -> str:

@@ -70,7 +70,7 @@ def test_a_narrow_terminal_gets_one_line_that_ends_neatly(project: Project, back
 
 
 def test_colours_go_where_they_are_wanted(project: Project) -> None:
-    words = ("run", "jobs:picky", "--grid", "x=0..7", "--fresh", "--json")
+    words = ("run", "jobs:picky", "--grid", "x=0..7", "--fresh", "--yes", "--json")
     assert COLOR.search(on_terminal(project, *words, columns=80)[1])
     assert not COLOR.search(on_terminal(project, *words, columns=80, NO_COLOR="1")[1])
     assert "\x1b" not in project(*words).err

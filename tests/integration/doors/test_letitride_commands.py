@@ -77,7 +77,9 @@ def test_the_same_command_again_gives_the_same_document_and_plays_nothing(cli: C
     again = cli("run", "game.yaml", *SMALL, "--json", "--output", "b").last
     assert first["digest"] == again["digest"]
     assert first["aggregate"] == again["aggregate"]
-    fresh = cli("run", "game.yaml", *SMALL, "--json", "--fresh").last
+    asked = cli("run", "game.yaml", *SMALL, "--json", "--fresh")
+    assert (asked.code, "--yes" in asked.last["error"]["hint"]) == (2, True)
+    fresh = cli("run", "game.yaml", *SMALL, "--json", "--fresh", "--yes").last
     assert fresh["digest"] == first["digest"]
     other = cli("run", "game.yaml", *SMALL[:-3], "8", "--workers", "1", "--json").last
     assert other["digest"] != first["digest"]

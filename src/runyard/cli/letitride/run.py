@@ -10,7 +10,8 @@ import click
 
 from runyard import clock
 from runyard.backends import NAMES as BACKENDS
-from runyard.cli.running import code_of
+from runyard.cli.asking import fresh_options, may_forget
+from runyard.cli.running import EXIT_FAILED, code_of
 from runyard.cli.session import Session, examples, shared, style
 from runyard.doors.letitride.config_output import ChartName
 
@@ -82,7 +83,7 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help=f"Draw this chart, not the configured ones; repeat for more: {', '.join(CHARTS)}.",
 )
 @click.option("--until", metavar="CONDITION", help="Add sessions until this holds.")
-@click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@fresh_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @shared
 def run(session: Session, config: str, **given: Any) -> int:
@@ -109,6 +110,8 @@ def run(session: Session, config: str, **given: Any) -> int:
             note(f"charts are drawn into the page as SVG, without {html.chart_library}")
         begin = clock.monotonic()
         batch = controller.batch(job)
+        if given["fresh"] and not may_forget(session, batch.record_name, yes=given["yes"]):
+            return EXIT_FAILED
         before = controller.recorded_sessions(batch, job)
         warm(controller, job, note)
         try:

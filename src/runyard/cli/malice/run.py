@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.running import (
     EXIT_FAILED,
     changed_option,
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
 @click.option("--parts", metavar="MODULE:FUNCTION", help="Agents, gates and rules of your own.")
 @click.option("--timeout", metavar="TIME", help="For one run: 30s, 5m.")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="Retries of a run that fails.")
-@click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")
+@fresh_options
 @changed_option
 @place_options
 @shared
@@ -96,6 +97,9 @@ def run(session: Session, **given: Any) -> int:
     rules = assignments(given.pop("grid"), "--grid")
     grid = {name: _numbers(name, text) for name, text in rules.items()}
     described = describe(**{name: given.pop(name) for name in _WHAT}, grid=grid)
+    yes = given.pop("yes")
+    if given["fresh"] and not may_forget(session, described.record_name, yes=yes):
+        return EXIT_FAILED
     with session.yard(create=True) as yard:
         show_notices(session, yard, progress=given["progress"])
         interrupted = 0

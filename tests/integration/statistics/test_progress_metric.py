@@ -1,8 +1,6 @@
-"""A dry run says what a batch would take and leaves nothing; progress shows a chosen metric."""
+"""Progress shows a chosen metric."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from command_line import Call
@@ -15,50 +13,6 @@ from runyard.reports.progress import PlainView, metric_text
 
 WORDS = ["run", "sample_metrics:costly", "--grid", "x=0..99", "--seed", "1", "--name", "b"]
 WORDS += ["--backend", "serial"]
-
-
-def test_a_dry_run_leaves_nothing_behind(cli: Call, tmp_path: Path) -> None:
-    said = cli(*WORDS, "--dry-run")
-    assert said.code == 0, said.err
-    assert said.out.startswith("100 of 100 tasks to run on 1 workers: about ")
-    assert "from 20 tasks tried, 0 of which failed" in said.out
-    assert "cost: 200 ± 0 in all" in said.out
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_dry_run_as_json_adds_up_what_the_budget_is_about(cli: Call) -> None:
-    said = cli(*WORDS, "--dry-run", "--json", "--budget", "cost=50")
-    document = said.last
-    assert set(document) == {
-        "batch", "total", "left", "workers", "tried", "failed", "seconds", "metrics",
-    }  # fmt: skip
-    assert (document["batch"], document["total"], document["left"]) == ("b", 100, 100)
-    assert document["metrics"] == {"cost": {"sum": 200.0, "half": 0.0}}
-    assert document["tried"] == 20
-    assert document["seconds"] > 0
-
-
-def test_a_dry_run_counts_what_is_left_and_changes_nothing(cli: Call) -> None:
-    cli(*WORDS, "--budget", "tasks=30")
-    before = {p: p.stat().st_mtime_ns for p in Path(".runyard", "batches").rglob("*")}
-    assert cli(*WORDS, "--dry-run", "--json").last["left"] == 70
-    assert cli(*WORDS, "--dry-run", "--json", "--fresh").last["left"] == 100
-    assert {p: p.stat().st_mtime_ns for p in Path(".runyard", "batches").rglob("*")} == before
-    with ry.Yard(".runyard") as yard:
-        assert [r.stats.done for r in yard.status()] == [30]
-        assert yard.recorded("b").options.budget == {"tasks": 30}
-
-
-def test_a_dry_run_of_tasks_that_fail_says_how(cli: Call) -> None:
-    words = ["run", "sample_metrics:fails_always", "--grid", "x=0..9", "--backend", "serial"]
-    said = cli(*words, "--dry-run")
-    assert said.code == 0
-    assert "from 10 tasks tried, 10 of which failed" in said.out
-    assert "ValueError: no luck" in said.out
-    assert cli(*words, "--dry-run", "--json").last["failed"] == 10
-
-
-# Progress
 
 
 def test_a_callback_sees_the_mean_and_its_interval(yard: ry.Yard) -> None:

@@ -1,0 +1,223 @@
+"""`runyard run --dry-run` and `--try`: what would run, and what it would take.
+
+A dry run puts the batch on record in a yard in memory, beside a copy of what is recorded of it; so
+a mistake is refused as in a real run, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from runyard.backends import open_backend
+from runyard.cli.estimate import Estimate, estimate
+from runyard.cli.running import EXIT_FAILED, final_document, say_result
+from runyard.cli.session import Session
+from runyard.errors import NotFound
+from runyard.events import Event, Notice
+from runyard.spec.batch import decode_listed
+from runyard.spec.task import TASKS
+
+if TYPE_CHECKING:
+    from runyard.backends.base import Backend
+    from runyard.reports.result import Result
+    from runyard.spec.batch import Batch
+    from runyard.spec.task import Target
+    from runyard.store.base import Snapshot, Transaction
+    from runyard.store.recorded import Recorded
+    from runyard.store.rows import TaskRow
+    from runyard.yard import Yard
+
+SHOWN = 10
+"""Calls that a dry run shows."""
+
+WIDTH = 200
+"""Characters of a call that are shown to people."""
+
+
+class Call(NamedTuple):
+    """What one task would do."""
+
+    task: str
+    text: str  # a command as the shell gets it, or a function call
+    replicate: int | None
+
+    def line(self) -> str:
+        """For people."""
+        text = self.text if len(self.text) <= WIDTH else self.text[: WIDTH - 1] + "…"
+        return f"{self.task}  {text}" + (
+            "" if self.replicate is None else f"  replicate {self.replicate}"
+        )
+
+
+def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int:
+    """Say what a run would do, and do nothing."""
+    from runyard.yard import Yard
+
+    with contextlib.ExitStack() as stack:
+        yard = stack.enter_context(session.yard()) if session.has_yard() else None
+        scratch = stack.enter_context(Yard("memory:"))
+        result = None if yard is None else _recorded(yard, batch)
+        kept = None if fresh or result is None else result.recorded
+        if kept is not None and yard is not None:
+            _copy(scratch, yard, kept)
+        planned = scratch.recorded(scratch.submit(batch))
+        backend = _opened(**place)
+        _check(session, scratch, planned, backend)
+        ranges = _left(yard, kept, planned)
+        left = sum(high - low for low, high in ranges)
+        numbers = (n for low, high in ranges for n in range(low, high))
+        with scratch.store.snapshot() as view:
+            calls = [_call(view, planned, number) for number in islice(numbers, SHOWN)]
+        done = 0 if kept is None else kept.row.done
+        runs = max(0, int(min(left, batch.options.budget.get(TASKS, done + left) - done)))
+        rest = Estimate(0, runs, backend.lanes)
+        if yard is not None and result is not None:
+            rest = estimate(yard, result, runs, backend.lanes, _asked(batch))
+        seed = batch.seed if kept is None else kept.seed
+        _say(session, batch, planned, calls, left, seed, rest)
+        if fresh and result is not None and result.stats.done:
+            session.say(f"  --fresh would forget {result.stats.done:,} outcomes")
+    session.document(
+        {
+            "batch": planned.name, "total": planned.row.total, "recorded": done, "left": left,
+            "seed": seed,
+            "calls": [{"task": c.task, "call": c.text, "replicate": c.replicate} for c in calls],
+            **rest.document(),
+        }
+    )  # fmt: skip
+    return 0
+
+
+def after_trial(
+    yard: Yard, batch: Batch, *, fresh: bool, **place: Any
+) -> Callable[[Session, Result], int]:
+    """What says how a trial went, and what the rest of its batch takes."""
+    before = None if fresh else _recorded(yard, batch)
+    failed, done = (before.stats.failed, before.stats.done) if before else (0, 0)
+
+    def tell(session: Session, result: Result) -> int:
+        code, stats = say_result(session, result), result.stats
+        left = stats.total - stats.done
+        rest = estimate(yard, result, left, _opened(**place).lanes, _asked(batch))
+        for line in rest.lines(batch.options.budget) if left else ():
+            session.say(f"  {line}")
+        session.document(
+            {
+                **final_document(result), "tried": stats.done - done, "left": left,
+                "estimate": rest.document(),
+            }
+        )  # fmt: skip
+        return 0 if code == EXIT_FAILED and stats.failed == failed else code
+
+    return tell
+
+
+def _say(
+    session: Session,
+    batch: Batch,
+    planned: Recorded,
+    calls: list[Call],
+    left: int,
+    seed: int | None,
+    rest: Estimate,
+) -> None:
+    total = planned.row.total
+    seeded = "seed chosen by the first run" if seed is None else f"seed {seed}"
+    counts = f"{total:,} tasks, {total - left:,} recorded, {left:,} left to run"
+    session.say(f"{planned.name}: {counts}; {seeded}")
+    for call in calls:
+        session.say(f"  {call.line()}")
+    if left > len(calls):
+        session.say(f"  and {left - len(calls):,} more")
+    if rest.left < left:
+        session.say(f"  the budget ends the run after {rest.left:,} of them")
+    if batch.options.until is not None:
+        session.say(f"  replicates are added until {batch.options.until}")
+    for line in rest.lines(batch.options.budget) if left else ():
+        session.say(f"  {line}")
+    session.note("a dry run: nothing was run")
+
+
+def _recorded(yard: Yard, batch: Batch) -> Result | None:
+    """What is on record of the batch."""
+    try:
+        return yard.results(batch.record_name, codec=batch.codec)
+    except NotFound:
+        return None
+
+
+def _copy(scratch: Yard, yard: Yard, recorded: Recorded) -> None:
+    """Put a recorded batch into the yard in memory, without its outcomes."""
+    with yard.store.snapshot() as view:
+        listed = view.tasks(recorded.id) if recorded.listed else []
+    columns = {k: v for k, v in msgspec.structs.asdict(recorded.row).items() if k != "id"}
+    if recorded.listed:
+        columns |= {"total": 0, "frontier": 0}
+
+    def put(tx: Transaction) -> None:
+        made = tx.create_batch(**columns)
+        if listed:
+            tx.add_tasks(made.id, [_again(row) for row in listed])
+
+    scratch.store.write(put)
+
+
+def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
+    return row.name, row.priority, row.content, decode_listed(row.content).after
+
+
+def _left(yard: Yard | None, kept: Recorded | None, planned: Recorded) -> list[tuple[int, int]]:
+    """The numbers of the tasks that have no outcome."""
+    if yard is None or kept is None:
+        return [(0, planned.row.total)]
+    with yard.store.transaction() as tx:
+        found = tx.pending(kept.id, listed=kept.listed)
+    return sorted([*found, (kept.row.next_task, planned.row.next_task)])
+
+
+def _opened(backend: str, workers: int | None, **_: Any) -> Backend:
+    """The backend as it would be; where Ray runs is known only once it has been started."""
+    opened = open_backend("processes" if backend == "ray" else backend, workers)
+    opened.close()
+    return opened
+
+
+def _check(session: Session, scratch: Yard, planned: Recorded, backend: Backend) -> None:
+    """Refuse options that the backend can't have."""
+    from runyard.schedule.engine import Engine
+
+    def note(event: Event) -> None:
+        if isinstance(event, Notice):
+            session.note(event.text)
+
+    Engine(scratch.store, planned, backend, scratch.folder, note)
+
+
+def _asked(batch: Batch) -> list[str]:
+    """The metrics to add up: those of the budget, and the one to show."""
+    options = batch.options
+    return [*options.budget, *([options.metric] if options.metric else [])]
+
+
+def _call(view: Snapshot, planned: Recorded, number: int) -> Call:
+    plan = planned.plan
+    if plan is None:
+        task = planned.task(view, number)
+        return Call(f"{planned.name}/{number}", _text(task.target, task.params), None)
+    assert planned.target is not None
+    replicate = plan.replicate(number) if plan.replicates > 1 else None
+    text = _text(planned.target, plan.params(number))
+    return Call(f"{planned.name}/{number}", text, replicate)
+
+
+def _text(target: Target, params: dict[str, Any]) -> str:
+    if target.kind == "shell":
+        from runyard.attempt.shell import filled
+
+        return filled(target.ref, params)
+    return f"{target.label}({', '.join(f'{name}={value!r}' for name, value in params.items())})"
