@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Call, Said
 
 import runyard as ry
-from runyard.cli.main import main
 from runyard.errors import CodeHasChanged, UsageError
 from runyard.events import CodeChanged, Event, Notice
 
 JOBS = "from helper_of_jobs import grow\n\ndef job(x):\n    return grow(x)\n"
+SERIAL = ("--backend", "serial")
 LISTED = JOBS + "\ndef other(x):\n    return -x\n"
 
 
@@ -205,24 +205,25 @@ def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
         project.run([1], changed="rurun")
 
 
-def test_the_command_line_says_it_and_decides(
-    project: Project, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = ["run", "jobs_of_test:job", "--grid", "x=1,2", "--name", "b", "--backend", "serial"]
-    assert main(words) == 0
+def test_the_command_line_says_it_and_decides(cli: Call, project: Project) -> None:
+    def run(xs: str, *more: str) -> Said:
+        return cli("run", "jobs_of_test:job", "--grid", f"x={xs}", "--name", "b", *SERIAL, *more)
+
+    assert run("1,2").code == 0
     project.edit("x + 100")
-    assert main([*words, "--changed", "refuse"]) == 2
-    capfd.readouterr()
-    assert main(["run", "jobs_of_test:job", "--grid", "x=1,2,3", *words[4:]]) == 0
-    out, err = capfd.readouterr()
-    assert "has changed since 2 outcomes were recorded" in err
-    assert "Warning" not in err
-    assert "mixed code: jobs_of_test:job" in out
-    assert main(["results", "b"]) == 0
-    assert "mixed code: jobs_of_test:job" in capfd.readouterr().err
-    assert main(["verify", "b", "--sample", "100%", "--json"]) == 1
-    told = json.loads(capfd.readouterr().out)
-    assert (told["different"], told["other_code"]) == (2, 2)
-    assert list(told["mixed_code"]) == ["jobs_of_test:job"]
-    assert main(["resume", "b", "--changed", "rerun", "--backend", "serial"]) == 0
-    assert main(["verify", "b", "--sample", "100%"]) == 0
+    assert run("1,2", "--changed", "refuse").code == 2
+    assert run("1,2", "--changed", "refuse", "--dry-run").code == 2
+    planned = run("1,2", "--changed", "rerun", "--dry-run", "--json")
+    assert (planned.last["recorded"], planned.last["left"]) == (0, 2)
+    assert "2 outcomes were recorded; their tasks run again" in planned.err
+    grown = run("1,2,3")
+    assert "has changed since 2 outcomes were recorded" in grown.err
+    assert "Warning" not in grown.err
+    assert "mixed code: jobs_of_test:job" in grown.out
+    assert "mixed code: jobs_of_test:job" in cli("results", "b").err
+    found = cli("verify", "b", "--sample", "100%", "--json")
+    assert found.code == 1
+    assert (found.last["different"], found.last["other_code"]) == (2, 2)
+    assert list(found.last["mixed_code"]) == ["jobs_of_test:job"]
+    assert cli("resume", "b", "--changed", "rerun", *SERIAL).code == 0
+    assert cli("verify", "b", "--sample", "100%").code == 0

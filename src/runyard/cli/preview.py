@@ -7,6 +7,7 @@ a mistake is refused as in a real run, and nothing is written.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,10 +22,12 @@ from runyard.errors import NotFound
 from runyard.events import Event, Notice
 from runyard.spec.batch import decode_listed
 from runyard.spec.task import TASKS
+from runyard.store.rows import runs
 
 if TYPE_CHECKING:
     from runyard.backends.base import Backend
     from runyard.reports.result import Result
+    from runyard.schedule.changed import Change
     from runyard.spec.batch import Batch
     from runyard.spec.task import Target
     from runyard.store.base import Snapshot, Transaction
@@ -68,18 +71,22 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
         planned = scratch.recorded(scratch.submit(batch))
         backend = _opened(**place)
         _check(session, scratch, planned, backend)
-        ranges = _left(yard, kept, planned)
+        change = None if yard is None or kept is None else _change(yard, kept, batch)
+        again = [] if change is None or change.event.action == "keep" else change.tasks
+        ranges = _left(yard, kept, planned, again)
         left = sum(high - low for low, high in ranges)
         numbers = (n for low, high in ranges for n in range(low, high))
         with scratch.store.snapshot() as view:
             calls = [_call(view, planned, number) for number in islice(numbers, SHOWN)]
-        done = 0 if kept is None else kept.row.done
+        done = 0 if kept is None else kept.row.done - len(again)
         runs = max(0, int(min(left, batch.options.budget.get(TASKS, done + left) - done)))
         rest = Estimate(0, runs, backend.lanes)
         if yard is not None and result is not None:
             rest = estimate(yard, result, runs, backend.lanes, _asked(batch))
         seed = batch.seed if kept is None else kept.seed
         _say(session, batch, planned, calls, left, seed, rest)
+        if change is not None:
+            session.note(change.event.text)
         if fresh and result is not None and result.stats.done:
             session.say(f"  --fresh would forget {result.stats.done:,} outcomes")
     session.document(
@@ -171,13 +178,26 @@ def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
     return row.name, row.priority, row.content, decode_listed(row.content).after
 
 
-def _left(yard: Yard | None, kept: Recorded | None, planned: Recorded) -> list[tuple[int, int]]:
-    """The numbers of the tasks that have no outcome."""
+def _change(yard: Yard, kept: Recorded, batch: Batch) -> Change | None:
+    """Outcomes on record that other code than the present made."""
+    from runyard.schedule.changed import find_change
+    from runyard.schedule.enroll import code_of
+    from runyard.schedule.targets import check_targets
+
+    code = code_of(batch, check_targets(batch, os.getcwd())).code
+    with yard.store.snapshot() as view:
+        return find_change(view, kept, code, batch.options.changed)
+
+
+def _left(
+    yard: Yard | None, kept: Recorded | None, planned: Recorded, again: list[int]
+) -> list[tuple[int, int]]:
+    """The numbers of the tasks that have no outcome, or whose outcome will be forgotten."""
     if yard is None or kept is None:
         return [(0, planned.row.total)]
     with yard.store.transaction() as tx:
         found = tx.pending(kept.id, listed=kept.listed)
-    return sorted([*found, (kept.row.next_task, planned.row.next_task)])
+    return sorted([*found, *runs(again), (kept.row.next_task, planned.row.next_task)])
 
 
 def _opened(backend: str, workers: int | None, **_: Any) -> Backend:

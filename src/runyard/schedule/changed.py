@@ -25,6 +25,13 @@ from runyard.store.versions import outdated
 _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
+class Change(NamedTuple):
+    """Outcomes on record that other code made."""
+
+    event: CodeChanged
+    tasks: list[int]
+
+
 class Settled(NamedTuple):
     """What was done about it."""
 
@@ -67,13 +74,13 @@ def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
     return code
 
 
-def settle_changes(
-    tx: Transaction, store: Store, recorded: Recorded, code: Mapping[str, str], changed: Changed
-) -> Settled:
-    """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
-    found = outdated(tx, recorded, code)
+def find_change(
+    view: Snapshot, recorded: Recorded, code: Mapping[str, str], changed: Changed
+) -> Change | None:
+    """The outcomes that other code made, and what becomes of them; raises to refuse them."""
+    found = outdated(view, recorded, code)
     if not found:
-        return Settled([], [])
+        return None
     functions, tasks = list(found), sorted(set().union(*found.values()))
     one = len(tasks) == 1
     count = "1 outcome was" if one else f"{len(tasks):,} outcomes were"
@@ -85,8 +92,6 @@ def settle_changes(
             "(in Python changed=…), or choose another name",
         )
     if changed == "rerun":
-        control.refuse_running(tx, store, recorded)
-        tasks = control.requeue(tx, recorded, tasks)
         text += "; its task runs again" if one else "; their tasks run again"
     else:
         text += f"; {'it is' if one else 'they are'} kept"
@@ -95,6 +100,18 @@ def settle_changes(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,
     )  # fmt: skip
+    return Change(event, tasks)
+
+
+def settle_changes(
+    tx: Transaction, store: Store, recorded: Recorded, code: Mapping[str, str], changed: Changed
+) -> Settled:
+    """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
+    change = find_change(tx, recorded, code, changed)
+    if change is None:
+        return Settled([], [])
     if changed == "keep":
-        return Settled([event], [])
-    return Settled([event], tasks, tx.batch_by_id(recorded.id))
+        return Settled([change.event], [])
+    control.refuse_running(tx, store, recorded)
+    again = control.requeue(tx, recorded, change.tasks)
+    return Settled([change.event], again, tx.batch_by_id(recorded.id))

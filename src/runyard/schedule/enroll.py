@@ -38,6 +38,20 @@ class Enrolled(NamedTuple):
     notices: list[str]
 
 
+class Code(NamedTuple):
+    """What a batch's functions are made of."""
+
+    code: dict[str, str]  # their fingerprints
+    modules: frozenset[str]  # of the project, that they reach
+
+
+def code_of(batch: Batch, found: Mapping[str, Callable[..., Any]]) -> Code:
+    """Examine the functions of a batch; `found` are those that are imported."""
+    examined = {ref: examine(fn) for ref, fn in {**found, **batch.functions}.items()}
+    code = {ref: each.fingerprint for ref, each in examined.items()} | batch.sources
+    return Code(code, frozenset[str]().union(*(each.modules for each in examined.values())))
+
+
 def put_on_record(
     store: Store, batch: Batch, found: Mapping[str, Callable[..., Any]], *, root: str
 ) -> Start:
@@ -46,8 +60,7 @@ def put_on_record(
     `found` are those of its functions that are imported.
     """
     batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
-    examined = {ref: examine(fn) for ref, fn in {**found, **batch.functions}.items()}
-    code = {ref: each.fingerprint for ref, each in examined.items()} | batch.sources
+    code, modules = code_of(batch, found)
 
     def record(tx: Transaction) -> tuple[Enrolled, Settled]:
         grown = batch
@@ -59,7 +72,6 @@ def put_on_record(
 
     enrolled, settled = store.write(record)
     name = enrolled.row.name
-    modules = frozenset[str]().union(*(each.modules for each in examined.values()))
     notices = [Notice(batch=name, text=text) for text in enrolled.notices]
     return _start(enrolled.row, code, settled, [*notices, *edited_modules(name, modules)])
 
