@@ -14,7 +14,8 @@ from sample_tasks import double, fails, fails_until
 
 import runyard as ry
 from runyard.errors import BadName, NotFound, StoreDamaged, UsageError
-from runyard.reports.export import export, flatten
+from runyard.reports.export import export
+from runyard.spec.fields import parts
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_an_unknown_format_is_refused(result: ry.Result, tmp_path: Path) -> None
     ],
 )
 def test_nested_values_become_one_level(value: Any, flat: dict[str, Any]) -> None:
-    assert flatten(value) == flat
+    assert dict(parts(value)) == flat
 
 
 # Damage

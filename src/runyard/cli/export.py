@@ -11,6 +11,7 @@ import click
 from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
+from runyard.reports import export as files
 
 
 @click.command(
@@ -25,7 +26,7 @@ from runyard.errors import NotFound, UsageError
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["json", "csv", "parquet", "txt"]),
+    type=click.Choice(list(files.FORMATS)),
     help="[default: what the file's name says, else json]",
 )
 @click.option(
@@ -50,9 +51,7 @@ def export(
 
     The file is there whole or not at all.
     """
-    from runyard.reports import export as files
-
-    settled = format_ or _format_of(output, files.FORMATS)
+    settled = format_ or _format_of(output, list(files.FORMATS))
     to_stdout = output is not None and str(output) == "-"
     if to_stdout and session.json:
         raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.spec.codec import decode, decode_as
-from runyard.spec.fields import WHOLE, leaves
+from runyard.spec.fields import WHOLE, as_float, parts
 from runyard.spec.outcome import OutcomeRow, sound
 from runyard.spec.status import COMPLETED
 
@@ -40,6 +40,12 @@ CHUNK = 65_536
 MOST_METRICS = 500
 FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
 """What every outcome has; a task without one has status 0."""
+
+NUMBER, BOOLEAN, TEXT, OTHER = 1, 2, 4, 8
+"""What a field of the outcomes holds, besides None; their sum where outcomes differ."""
+
+NUMERIC = frozenset({NUMBER, BOOLEAN, NUMBER | BOOLEAN})
+"""What a metric holds."""
 
 _NUMBERS = frozenset({int, float, bool})
 
@@ -56,7 +62,9 @@ class Columns:
         self._checked: set[str] = set()
         self.total: int = index["total"]
         self.names: tuple[str, ...] = tuple(index["metrics"])
-        self.rates = frozenset(index["rates"])
+        self.fields: dict[str, int] = index["fields"]
+        """Every field that a completed task returned, and what it holds."""
+        self.rates = frozenset(name for name in self.names if not self.fields[name] & NUMBER)
         """The metrics of which every value is a boolean."""
         kinds = {f"_{name}": kind for name, kind in FIXED.items()}
         kinds |= {str(number): "f8" for number in range(len(self.names))}
@@ -192,11 +200,9 @@ def _build(result: Result, folder: Path) -> dict[str, Any]:
             task = last + 1
         writer.skip(total - task)
         return {
-            "total": max(total, task),
-            "metrics": list(writer.names),
-            "rates": [name for name in writer.names if name not in writer.numeric],
+            "total": max(total, task), "metrics": list(writer.names), "fields": writer.fields,
             "sums": writer.sums(),
-        }
+        }  # fmt: skip
 
 
 def _write_gaps(writer: _Writer, rows: list[OutcomeRow], codec: str) -> None:
@@ -229,8 +235,8 @@ class _Writer:
         self._files = files
         self._fixed = {name: self._open(f"_{name}") for name in FIXED}
         self._metrics: dict[str, _Column] = {}
+        self.fields: dict[str, int] = {}
         self._written = 0
-        self.numeric: set[str] = set()  # metrics with a value that is no boolean
 
     @property
     def names(self) -> Iterable[str]:
@@ -261,10 +267,10 @@ class _Writer:
         read = decode if codec == "msgpack" else partial(decode_as, codec)
         with sound(f"the values of tasks {rows[0].task} to {rows[-1].task}"):
             values = [
-                read(row[3]) if row[1] == COMPLETED and row[3] is not None else None for row in rows
+                (None if row[3] is None else read(row[3])) if row[1] == COMPLETED else _NOTHING
+                for row in rows
             ]
-        columns, numeric = _numbers(values)
-        self.numeric |= numeric
+        columns = _numbers(values, self.fields)
         for name in columns:
             if name not in self._metrics:
                 self._metrics[name] = self._begin(len(self._metrics))
@@ -289,26 +295,44 @@ class _Writer:
         return _Column(self._files.enter_context(file))
 
 
-def _numbers(values: list[Any]) -> tuple[dict[str, NDArray[np.float64]], set[str]]:
-    """The numeric fields of many values, by path; and those that are not all booleans."""
+_NOTHING: Any = object()
+"""In place of the value of a task that did not complete."""
+
+
+def _numbers(values: list[Any], fields: dict[str, int]) -> dict[str, NDArray[np.float64]]:
+    """The numeric fields of many values, by path; notes in `fields` what each of them holds."""
     alike = _of_one_shape(values)
     if alike is not None:
         with contextlib.suppress(OverflowError):  # a number too large for an array
-            columns, numeric = alike
-            return {path: np.array(column, float) for path, column in columns.items()}, numeric
-    found: dict[str, NDArray[np.float64]] = {}
-    numeric = set()
+            columns, kinds = alike
+            found = {path: np.array(column, float) for path, column in columns.items()}
+            for path, kind in kinds.items():
+                fields[path] = fields.get(path, 0) | kind
+            return found
+    found = {}
     for at, value in enumerate(values):
-        for path, number in leaves(value):
-            if path not in found:
-                found[path] = np.full(len(values), np.nan)
-            found[path][at] = number
-            if type(number) is not bool:
-                numeric.add(path)
-    return found, numeric
+        for path, part in parts(value) if value is not _NOTHING else ():
+            kind = kind_of(part)
+            fields[path] = fields.get(path, 0) | kind
+            if kind in NUMERIC:
+                if path not in found:
+                    found[path] = np.full(len(values), np.nan)
+                found[path][at] = as_float(part)
+    return found
 
 
-def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], set[str]] | None:
+def kind_of(part: Any) -> int:
+    """What a field holds; nothing for None."""
+    if isinstance(part, bool):
+        return BOOLEAN
+    if isinstance(part, int | float):
+        return NUMBER
+    if isinstance(part, str):
+        return TEXT
+    return 0 if part is None else OTHER
+
+
+def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], dict[str, int]] | None:
     """The columns of values that are all bare numbers, or all the same flat fields of numbers."""
     kinds = {type(value) for value in values}
     if kinds <= _NUMBERS:
@@ -320,7 +344,9 @@ def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], set[str]] | 
     held = {key: {type(x) for x in column} for key, column in columns.items()}
     if not all(type(key) is str and kinds <= _NUMBERS for key, kinds in held.items()):
         return None
-    return columns, {key for key, kinds in held.items() if kinds != {bool}}
+    mixed = NUMBER | BOOLEAN
+    found = {key: NUMBER if bool not in kinds else mixed for key, kinds in held.items()}
+    return columns, found | {key: BOOLEAN for key, kinds in held.items() if kinds == {bool}}
 
 
 def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:

@@ -14,18 +14,15 @@ from typing import Any, TextIO
 from runyard.errors import StoreFull, UsageError
 from runyard.reports.result import Outcome, Result
 from runyard.spec.codec import jsonable
+from runyard.spec.fields import parts
 from runyard.spec.status import Status
 
-FORMATS = ("json", "csv", "parquet", "txt")
-"""Every format there is; a file's suffix names one of them."""
-
-PARQUET = "parquet"
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_BEFORE, _AFTER = (
+BEFORE, AFTER = (
     ("task", "status"),
-    ("attempt", "started", "seconds", "wait", "error", "message"),
+    ("attempt", "started", "seconds", "wait", "worker", "error", "message"),
 )
-"""Columns that every CSV file has, on both sides of the batch's own."""
+"""Columns that every table has, on both sides of the batch's own."""
 
 
 def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
@@ -56,16 +53,17 @@ def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
 
 def export(result: Result, format_: str, path: Path, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to a file, whole or not at all; how many there were."""
+    writer = _writer(format_)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if format_ == PARQUET:
+        if writer is None:
             from runyard.reports.tables import write_parquet
 
             count = write_parquet(result, partial, status)
         else:
             with partial.open("w", newline="", encoding="utf-8") as file:
-                count = write_to(result, format_, file, status)
+                count = writer(result, file, status)
         partial.replace(path)
     except OSError as error:
         if error.errno in _DISK_FULL:
@@ -79,11 +77,9 @@ def export(result: Result, format_: str, path: Path, status: Status | str | None
 
 def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to an open file; how many there were."""
-    writer = _WRITERS.get(format_)
-    if format_ == PARQUET:
-        raise UsageError("a Parquet file can't go to stdout", hint="give a file with -o")
+    writer = _writer(format_)
     if writer is None:
-        raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
+        raise UsageError("a Parquet file can't go to stdout", hint="give a file with -o")
     return writer(result, file, status)
 
 
@@ -107,18 +103,6 @@ def text_of(value: Any) -> str:
     return " ".join(text.split())
 
 
-def flatten(value: Any, prefix: str = "value") -> dict[str, Any]:
-    """A nested value as one level, its fields by dotted path."""
-    plain = jsonable(value)
-    if not isinstance(plain, dict) or not plain:
-        return {prefix: plain}
-    found: dict[str, Any] = {}
-    for key, inner in plain.items():
-        path = key if prefix == "value" else f"{prefix}.{key}"
-        found.update(flatten(inner, path) if isinstance(inner, dict) else {path: inner})
-    return found
-
-
 def _write_json(result: Result, file: TextIO, status: Status | str | None) -> int:
     recorded = result.recorded
     head = {"batch": result.name, "seed": recorded.seed, "total": recorded.row.total}
@@ -134,13 +118,13 @@ def _write_json(result: Result, file: TextIO, status: Status | str | None) -> in
 def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int:
     rows = csv.writer(file, lineterminator="\n")
     labels, values = _columns(result, status)
-    taken = {*_BEFORE, *_AFTER}
+    taken = {*BEFORE, *AFTER}
     label_heads = heads(labels, taken, "param")
     value_heads = heads(values, taken | set(label_heads), "value")
-    rows.writerow([*_BEFORE, *label_heads, *value_heads, *_AFTER])
+    rows.writerow([*BEFORE, *label_heads, *value_heads, *AFTER])
     count = 0
     for outcome in result.outcomes(status):
-        flat = flatten(outcome.value) if outcome.status is Status.COMPLETED else {}
+        flat = dict(parts(outcome.value)) if outcome.status is Status.COMPLETED else {}
         error = outcome.error
         rows.writerow(
             [
@@ -152,6 +136,7 @@ def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int
                 outcome.started,
                 outcome.seconds,
                 outcome.wait,
+                outcome.worker,
                 error.kind if error else "",
                 error.message if error else "",
             ]
@@ -175,7 +160,7 @@ def _columns(result: Result, status: Status | str | None) -> tuple[list[str], li
     for outcome in result.outcomes(status):
         labels |= dict.fromkeys(outcome.labels)
         if outcome.status is Status.COMPLETED:
-            values |= dict.fromkeys(flatten(outcome.value))
+            values |= dict.fromkeys(path for path, _ in parts(outcome.value))
     return list(labels), list(values)
 
 
@@ -195,5 +180,14 @@ def _cell(value: Any) -> Any:
     return json.dumps(plain) if isinstance(plain, dict | list) else plain
 
 
+def _writer(format_: str) -> Writer | None:
+    if format_ not in FORMATS:
+        raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
+    return FORMATS[format_]
+
+
 Writer = Callable[[Result, TextIO, Status | str | None], int]
-_WRITERS: dict[str, Writer] = {"json": _write_json, "csv": _write_csv, "txt": _write_text}
+FORMATS: dict[str, Writer | None] = {
+    "json": _write_json, "csv": _write_csv, "parquet": None, "txt": _write_text,
+}  # fmt: skip
+"""Every format there is, and what writes it as text; a file's suffix names one of them."""

@@ -1,16 +1,28 @@
-"""The wide table: a row a task, a column for each parameter and each metric. Parquet and polars."""
+"""The wide table of Parquet and polars: a row a task, a column for each parameter and each field.
+
+A field of the returned values that holds numbers alone is a column of doubles; one of text alone is
+that text. Every other one, a list or a field of mixed kinds, has each value as JSON. What a task
+did not return is null.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runyard.errors import UsageError
-from runyard.reports.export import heads, text_of
+from runyard.reports.columns import NUMERIC, TEXT
+from runyard.reports.export import AFTER, BEFORE, heads, text_of
 from runyard.reports.metrics import Table, read_table
 from runyard.reports.result import codes_of
-from runyard.spec.status import FINAL_STATES, Status
+from runyard.spec.codec import decode_as, jsonable
+from runyard.spec.fields import parts
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, sound
+from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 
 if TYPE_CHECKING:
     import polars
@@ -18,42 +30,82 @@ if TYPE_CHECKING:
     from runyard.reports.coordinates import Coordinate
     from runyard.reports.result import Result
 
-FIRST, LAST = ("task", "status"), ("attempt", "started", "seconds", "worker", "error")
 ROW_GROUP = 1 << 18
 _NAMES = {status.code: status.value for status in FINAL_STATES}
 
 
 def wide(result: Result, status: Status | str | None = None) -> Iterator[dict[str, Any]]:
     """Columns by name, some rows at a time; only tasks that have an outcome."""
-    labels, metrics = _heads(result)
-    texts = {name for name, axis in result.coordinates.items() if _kind(axis) == "string"}
+    labels, fields = _heads(result)
+    written = {name for name, axis in result.coordinates.items() if _kind(axis) == "string"}
     errors = _errors(result)
+    begun = result.recorded.row.started or 0.0
     wanted = codes_of(status)
+    texts = _Texts(result)
     for table in read_table(result, ROW_GROUP):
         kept = table.status > 0 if wanted is None else table.status == wanted[0]
-        if kept.any():
-            yield _page(table, kept, labels, metrics, texts, errors)
+        if not kept.any():
+            continue
+        tasks = table.task[kept].tolist()
+        page: dict[str, Any] = {
+            "task": table.task[kept],
+            "status": [_NAMES[code] for code in table.status[kept].tolist()],
+        }
+        page |= _labels(table, kept, labels, written)
+        found = texts.of(tasks)
+        for head, name in zip(fields, result.columns.fields, strict=True):
+            page[head] = found[name] if name in found else table.metrics[name][kept]
+        for name in ("attempt", "started", "seconds"):
+            page[name] = getattr(table, name)[kept]
+        page["wait"] = np.maximum(0.0, page["started"] - begun)
+        page["worker"] = table.worker[kept]
+        page["error"] = [errors[task].kind if task in errors else None for task in tasks]
+        page["message"] = [errors[task].message if task in errors else None for task in tasks]
+        yield page
 
 
-def _page(
-    table: Table, kept: Any, labels: list[str], metrics: list[str], texts: set[str],
-    errors: dict[int, str],
-) -> dict[str, Any]:  # fmt: skip
+def _labels(table: Table, kept: Any, heads: list[str], written: set[str]) -> dict[str, Any]:
     at = kept.nonzero()[0].tolist()
-    tasks = table.task[kept]
-    page: dict[str, Any] = {
-        "task": tasks,
-        "status": [_NAMES[code] for code in table.status[kept].tolist()],
-    }
-    for head, (name, values) in zip(labels, table.labels.items(), strict=True):
+    found: dict[str, Any] = {}
+    for head, (name, values) in zip(heads, table.labels.items(), strict=True):
         mine = values if len(at) == len(values) else [values[i] for i in at]
-        page[head] = [_text(v) for v in mine] if name in texts else [_plain(v) for v in mine]
-    for head, array in zip(metrics, table.metrics.values(), strict=True):
-        page[head] = array[kept]
-    for name in ("attempt", "started", "seconds", "worker"):
-        page[name] = getattr(table, name)[kept]
-    page["error"] = [errors.get(task) for task in tasks.tolist()]
-    return page
+        found[head] = [_text(v) for v in mine] if name in written else [_plain(v) for v in mine]
+    return found
+
+
+class _Texts:
+    """The fields that don't hold numbers alone, read from the record in task order."""
+
+    def __init__(self, result: Result) -> None:
+        self._name = result.name
+        self._kinds = {name: k for name, k in result.columns.fields.items() if k not in NUMERIC}
+        self._codec = result.codec_of_values()
+        self._rows = result.rows() if self._kinds else iter(())
+        self._row = next(self._rows, None)
+
+    def of(self, tasks: list[int]) -> dict[str, list[str | None]]:
+        """Those of some tasks, which come after all that were asked for before."""
+        found: dict[str, list[str | None]] = {name: [None] * len(tasks) for name in self._kinds}
+        for at, task in enumerate(tasks if self._kinds else ()):
+            while self._row is not None and self._row.task < task:
+                self._row = next(self._rows, None)
+            if self._row is not None and self._row.task == task:
+                for name, part in self._parts(self._row):
+                    found[name][at] = part
+        return found
+
+    def _parts(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
+        if row.status != COMPLETED or row.value is None:
+            return
+        with sound(f"the value of {self._name}/{row.task}"):
+            value = decode_as(self._codec, row.value)
+        for name, part in parts(value):
+            if name in self._kinds and part is not None:
+                yield name, part if self._kinds[name] == TEXT else _json(part)
+
+
+def _json(part: Any) -> str:
+    return json.dumps(jsonable(part), ensure_ascii=False)
 
 
 def write_parquet(result: Result, path: Path, status: Status | str | None = None) -> int:
@@ -102,20 +154,25 @@ def _fields(result: Result, pa: Any) -> list[Any]:
 
 
 def _heads(result: Result) -> tuple[list[str], list[str]]:
-    """The names of the columns of parameters and of metrics."""
-    labels = heads(result.coordinates, {*FIRST, *LAST}, "param")
-    return labels, heads(result.columns.names, {*FIRST, *LAST, *labels}, "value")
+    """The names of the columns of parameters and of what tasks returned."""
+    taken = {*BEFORE, *AFTER}
+    labels = heads(result.coordinates, taken, "param")
+    return labels, heads(result.columns.fields, taken | set(labels), "value")
 
 
 def _kinds(result: Result) -> dict[str, str]:
     """The kind of each column, in order."""
-    labels, metrics = _heads(result)
+    labels, fields = _heads(result)
     axes = result.coordinates.values()
     kinds = {"task": "int64", "status": "string"}
     kinds |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
-    kinds |= dict.fromkeys(metrics, "double")
-    rest = {"attempt": "uint32", "started": "double", "seconds": "double", "worker": "int64"}
-    return kinds | rest | {"error": "string"}
+    held = result.columns.fields.values()
+    kinds |= {
+        head: "double" if kind in NUMERIC else "string"
+        for head, kind in zip(fields, held, strict=True)
+    }
+    kinds |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
+    return kinds | {"worker": "int64", "error": "string", "message": "string"}
 
 
 def _kind(axis: Coordinate) -> str:
@@ -140,9 +197,11 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else text_of(value)
 
 
-def _errors(result: Result) -> dict[int, str]:
-    return {
-        outcome.task: outcome.error.kind
-        for outcome in result.outcomes(Status.FAILED)
-        if outcome.error is not None
-    }
+def _errors(result: Result) -> dict[int, ErrorInfo]:
+    """Why tasks did not complete, by number."""
+    found = {}
+    for status in (Status.FAILED, Status.CANCELLED):
+        for outcome in result.outcomes(status):
+            if outcome.error is not None:
+                found[outcome.task] = outcome.error
+    return found

@@ -11,19 +11,31 @@ WHOLE = "value"
 """The path of a value that is one number by itself."""
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Every number in a value, with its path; booleans stay booleans, which count as 0 and 1."""
-    if isinstance(value, bool):
+def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field of a value with its path: what is neither a record nor a mapping, or is empty."""
+    if isinstance(value, bool | int | float | str) or value is None:
         yield path or WHOLE, value
-    elif isinstance(value, int | float):
-        try:
-            yield path or WHOLE, float(value)
-        except OverflowError:
-            yield path or WHOLE, float("inf") if value > 0 else float("-inf")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from leaves(inner, f"{path}.{key}" if path else str(key))
-    elif (fields := fields_of(value)) is not None:
-        yield from leaves(fields, path)
-    elif type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
-        yield from leaves(value.item(), path)
+        return
+    inner = value if isinstance(value, dict) else fields_of(value)
+    if inner:
+        for key, part in inner.items():
+            yield from parts(part, f"{path}.{key}" if path else str(key))
+    elif inner is None and type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        yield path or WHOLE, value.item()
+    else:
+        yield path or WHOLE, value
+
+
+def leaves(value: Any) -> Iterator[tuple[str, float]]:
+    """Every number in a value, with its path; booleans stay booleans, which count as 0 and 1."""
+    for path, part in parts(value):
+        if isinstance(part, bool | int | float):
+            yield path, part if isinstance(part, bool) else as_float(part)
+
+
+def as_float(number: float) -> float:
+    """A number as a double; one that is too large for that is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
 from pathlib import Path
@@ -39,8 +40,8 @@ def test_both_hold_what_was_recorded(yard: ry.Yard, tmp_path: Path) -> None:
     frame = result.to_polars()
     outcomes = list(result.outcomes())
     assert frame.columns == [
-        "task", "status", "x", "y", "replicate", "v", "attempt", "started", "seconds", "worker",
-        "error",
+        "task", "status", "x", "y", "replicate", "v", "attempt", "started", "seconds", "wait",
+        "worker", "error", "message",
     ]  # fmt: skip
     for name in ("x", "y", "replicate"):
         assert frame[name].to_list() == [o.labels[name] for o in outcomes]
@@ -64,7 +65,7 @@ def test_columns_have_the_type_of_what_they_hold(yard: ry.Yard, tmp_path: Path) 
         "mixed": pl.String, "big": pl.String, "scalar": pl.Int64, "listed": pl.String,
         "maybe": pl.Int64, "n": pl.Float64, "task": pl.Int64, "status": pl.String,
         "attempt": pl.UInt32, "started": pl.Float64, "seconds": pl.Float64, "worker": pl.Int64,
-        "error": pl.String,
+        "wait": pl.Float64, "error": pl.String, "message": pl.String,
     }  # fmt: skip
     frame = result.to_polars()
     assert dict(frame.schema) == expected
@@ -86,6 +87,45 @@ def test_what_is_not_there_is_null_and_infinities_stay(yard: ry.Yard, tmp_path: 
         assert frame["error"].to_list() == [None] * 7 + ["ValueError"] + [None] * 2
 
 
+def mixture(x: int) -> Any:
+    return [
+        {"n": 1, "text": 'ü, "x"', "list": [1, "a"], "mixed": 1, "deep": {"text": "t"}},
+        {"n": 0.5, "text": "", "list": [], "mixed": "1", "deep": {"text": None}},
+        {"n": None, "mixed": [2**70], "deep": {}, "nothing": None},
+    ][x]
+
+
+def test_text_and_lists_are_there_as_in_csv(yard: ry.Yard, tmp_path: Path) -> None:
+    result = ran(yard, mixture, x=range(4))
+    frame = result.to_polars()
+    assert parquet(result, tmp_path / "b.parquet").equals(frame)
+    assert parquet(result, tmp_path / "one.parquet", "failed")["message"].to_list() == [
+        "list index out of range"
+    ]
+    export(result, "csv", tmp_path / "b.csv")
+    with (tmp_path / "b.csv").open(newline="") as file:
+        assert next(csv.reader(file)) == frame.columns
+    assert frame["n"].to_list() == [1.0, 0.5, None, None]
+    assert frame["text"].to_list() == ['ü, "x"', "", None, None]
+    assert frame["list"].to_list() == ['[1, "a"]', "[]", None, None]
+    assert frame["mixed"].to_list() == ["1", '"1"', f"[{2**70}]", None]
+    assert frame["deep.text"].to_list() == ["t", None, None, None]
+    assert frame["deep"].to_list() == [None, None, "{}", None]
+    assert frame["nothing"].to_list() == [None] * 4
+    assert frame["error"].to_list() == [None, None, None, "IndexError"]
+
+
+def test_every_format_is_an_option_and_a_suffix(cli: Call, tmp_path: Path) -> None:
+    cli(*WORDS)
+    for name in export_module.FORMATS:
+        assert cli("export", "b", "--format", name, "-o", "with-option").code == 0
+        assert cli("export", "b", "-o", f"by-suffix.{name}", "--json").last["format"] == name
+    said = cli("export", "b", "-o", "out.xlsx")
+    assert said.code == 2
+    assert f".{', .'.join(export_module.FORMATS)}" in said.err
+    assert not (tmp_path / "out.xlsx").exists()
+
+
 def test_no_two_columns_share_a_name(yard: ry.Yard, tmp_path: Path) -> None:
     """Parameters and metrics called like columns of ours, or like the names that we give them."""
     names = {"status": [1], "task": [2], "param.status": [3], "value.status": [4], "error": [5]}
@@ -95,7 +135,7 @@ def test_no_two_columns_share_a_name(yard: ry.Yard, tmp_path: Path) -> None:
     row = frame.row(0, named=True)
     assert (row["task"], row["status"], row["error"]) == (0, "completed", None)
     assert sorted(v for v in row.values() if v in (1, 2, 3, 4, 5)) == [1, 1.0, 2, 2.0, 3, 3.0, 4, 5]
-    assert len(frame.columns) == 5 + 3 + 7
+    assert len(frame.columns) == 5 + 3 + 9
     count = export(result, "csv", tmp_path / "b.csv")
     header = (tmp_path / "b.csv").read_text().splitlines()[0].split(",")
     assert count == 1
