@@ -38,7 +38,8 @@ class Estimate:
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         outcomes = "1 outcome" if self.outcomes == 1 else f"{self.outcomes:,} outcomes"
         took = style(f"about {duration(self.seconds)}", bold=True)
-        found = [f"{self.left:,} tasks take {took} on {workers}, by {outcomes} on record"]
+        tasks = "1 task takes" if self.left == 1 else f"{self.left:,} tasks take"
+        found = [f"{tasks} {took} on {workers}, by {outcomes} on record"]
         for name, each in self.metrics.items():
             half = math.inf if each["half"] is None else each["half"]
             limit = f" of a budget of {budget[name]:g}" if name in budget else ""

@@ -135,7 +135,8 @@ def _say(
 ) -> None:
     total = planned.row.total
     seeded = "seed chosen by the first run" if seed is None else f"seed {seed}"
-    counts = f"{total:,} tasks, {total - left:,} recorded, {left:,} left to run"
+    tasks = "1 task" if total == 1 else f"{total:,} tasks"
+    counts = f"{tasks}, {total - left:,} recorded, {left:,} left to run"
     session.say(f"{planned.name}: {counts}; {seeded}")
     for call in calls:
         session.say(f"  {call.line()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import string
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, overload
@@ -180,6 +181,16 @@ def shell(command: str) -> Target:
     """A shell command as a task; `{x}` stands for the parameter x, quoted."""
     if not command.strip():
         raise BadTarget("the shell command is empty", hint="give a command, such as 'echo {x}'")
+    own = "for a brace that the shell is to see, write {{ or }}"
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(command)]
+    except ValueError as error:
+        raise BadTarget(f"the braces of the command don't match: {error}", hint=own) from None
+    if "" in names:
+        raise BadTarget(
+            "{} in the command names no parameter",
+            hint=f"write {{x}} for the parameter x; {own}",
+        )
     quoted = _field_in_quotes(command)
     if quoted:
         raise BadTarget(

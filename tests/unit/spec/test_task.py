@@ -128,6 +128,17 @@ def test_an_empty_command_is_refused() -> None:
         shell("  ")
 
 
+@pytest.mark.parametrize(
+    ("command", "said"), [("echo {}", "names no parameter"), ("echo {x", "don't match"),
+                          ("echo x}", "don't match")],
+)  # fmt: skip
+def test_braces_of_a_command_that_stand_for_nothing_are_refused(command: str, said: str) -> None:
+    with pytest.raises(BadTarget, match=said) as caught:
+        shell(command)
+    assert "{{" in str(caught.value.hint)
+    assert shell("awk {{print}} {x}").kind == "shell"
+
+
 def needs(a: int, b: int = 1, *, c: int, d: int = 2) -> None: ...
 
 
