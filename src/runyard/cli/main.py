@@ -41,7 +41,7 @@ SECTIONS = {
     },
     "Tidy": {
         "clear": ("control:clear", "Forget a batch: its record and its files."),
-        "gc": ("upkeep:gc", "Remove old workspaces and what dead engines left."),
+        "gc": ("upkeep:gc", "Remove old workspaces and what dead engines left; compact the store."),
     },
     "Doors": {
         "letitride": ("letitride:letitride", "Let It Ride: sessions simulated, answers exact."),
