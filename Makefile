@@ -47,14 +47,15 @@ lint: setup ## style, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A file's tests stay together, since they share what is slow to start; long files come first.
-TOGETHER = -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-# Tests of what happens in the moment when something dies have the machine to themselves.
-ALONE = tests/chaos tests/integration/ray
+# Tests wait more than they compute, so there are more processes than cores. A file's tests stay
+# together, since they share what is slow to start; long files come first.
+SHARED = --dist loadfile --no-loadscope-reorder
+# Tests of what happens when something dies are kept apart from those that keep all cores busy.
+DEATHS = tests/chaos tests/integration/ray
 
 test: setup programs lint ## lint, then every test that takes seconds
-	$(BIN)/pytest $(ALONE)
-	$(BIN)/pytest $(TOGETHER) $(ALONE:%=--ignore=%)
+	$(BIN)/pytest -n 3 $(SHARED) $(DEATHS)
+	$(BIN)/pytest -n 4 $(SHARED) $(DEATHS:%=--ignore=%)
 
 test-all: setup programs lint ## lint, then every test, slow ones too
 	$(BIN)/pytest -m ""

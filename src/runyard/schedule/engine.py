@@ -91,6 +91,7 @@ class Engine:
     def _check_options(self) -> None:
         """Refuse what this backend or its workers could not do, or could not read."""
         batch, options, backend = self._recorded, self._recorded.options, self._backend
+        _ = batch.plan  # read here, so that damage is named before workers start
         if options.chdir and not backend.capabilities.own_directory:
             raise UsageError(
                 f"on {backend.name} tasks share one directory: chdir can't be",
