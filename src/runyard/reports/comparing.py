@@ -308,7 +308,7 @@ class _Cubes:
         self._made: dict[int, tuple[Array, Array]] = {}  # with its column, which keeps its id
 
     def flat(self, column: Array, missing: Any) -> Array:
-        """A column with a place for every task that a plan of so many replicates has."""
+        """A column with a place for every task of a plan with this many replicates."""
         return self.of(column, missing).reshape(-1)
 
     def of(self, column: Array, missing: Any) -> Array:

@@ -6,6 +6,7 @@ a listed batch is read task by task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,3 +151,11 @@ def _listed(view: Snapshot, recorded: Recorded) -> dict[str, Coordinate]:
         own[held] = codes
         found[name] = Coordinate(name, distinct, _ByTask(own))
     return found
+
+
+def shown_coordinates(known: dict[str, Coordinate], plan: Plan | None, most: int) -> list[str]:
+    """What tells tasks apart in a table of at most `most` rows: variants and parameters, if few."""
+    names = list(known) if plan is None else plan.apart()
+    while names and math.prod(len(known[name].values) for name in names) > most:
+        names.remove(max(names, key=lambda name: len(known[name].values)))
+    return names

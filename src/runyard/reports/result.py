@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -279,7 +278,9 @@ class Result:
         if metrics is None and by is None and not self.columns.names:
             return []
         if by is None:
-            by = _by_default(self.coordinates, self.recorded.plan)
+            from runyard.reports.coordinates import shown_coordinates
+
+            by = shown_coordinates(self.coordinates, self.recorded.plan, MOST_GROUPS)
             names = self.columns.names
             metrics = names[:MOST_METRICS] if metrics is None else metrics
         return self.summaries(metrics, by)
@@ -355,14 +356,6 @@ class Result:
             if found is None:
                 raise _missing(recorded.name, task)
             yield digest_content(found)
-
-
-def _by_default(known: dict[str, Coordinate], plan: Plan | None) -> list[str]:
-    """What tells tasks apart in a table that fits a screen: variants and parameters, if few."""
-    names = list(known) if plan is None else plan.apart()
-    while names and math.prod(len(known[name].values) for name in names) > MOST_GROUPS:
-        names.remove(max(names, key=lambda name: len(known[name].values)))
-    return names
 
 
 def _all_rows(

@@ -177,17 +177,18 @@ class SqlTransaction(SqlClaims):
         record = self.batch_by_id(batch)
         assert record is not None
         lost = {status.value: 0 for status in FINAL_STATES}
-        numbers = []
-        for number in sorted(tasks):
-            row = self.outcome(batch, number)
-            if row is not None:
-                numbers.append(number)
-                lost[Status.of(row.status).value] += 1
-                self._drop(schema.outcomes, batch, number)
-        for some in batched(numbers):
-            for table in (schema.attempts, schema.outputs):
-                where = table.c.batch == batch, self._among(table.c.task, some)
-                self._connection.execute(delete(table).where(*where))
+        numbers: list[int] = []
+        known = schema.outcomes
+        for some in batched(sorted(tasks)):
+            query = select(known.c.task, known.c.status).order_by(known.c.task)
+            query = query.where(known.c.batch == batch, self._among(known.c.task, some))
+            ended = {row.task: row.status for row in self._connection.execute(query)}
+            numbers += ended
+            for status in ended.values():
+                lost[Status.of(status).value] += 1
+            for table in (known, schema.attempts, schema.outputs) if ended else ():
+                theirs = self._among(table.c.task, list(ended))
+                self._connection.execute(delete(table).where(table.c.batch == batch, theirs))
         self._notify(batch)
         if listed:
             rows = [found for n in numbers if (found := self.task(batch, n)) is not None]

@@ -7,23 +7,27 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from agent_queue import opened
+from agent_queue import Queue, opened
 from databases import postgres_url
 from polling import eventually
 
 from runyard.doors.agent import BatchQueue
 
 
+def two_machines(stack: ExitStack, folder: Path, patch: pytest.MonkeyPatch) -> list[Queue]:
+    """An agent's queue as two machines have it, each with files of its own."""
+    url, agents = postgres_url(), []
+    for number in range(2):
+        patch.setenv("RUNYARD_FILES", str(folder / f"files-{number}"))
+        agents.append(stack.enter_context(opened(url)))
+    return agents
+
+
 def test_agents_on_several_machines_share_one_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = postgres_url()
     with ExitStack() as stack:
-        agents = []
-        for number in range(2):
-            monkeypatch.setenv("RUNYARD_FILES", str(tmp_path / f"files-{number}"))
-            agents.append(stack.enter_context(opened(url)))
-        one, two = agents
+        one, two = two_machines(stack, tmp_path, monkeypatch)
         tasks = [{"name": f"t{n}", "function": "simulate", "params": {"duration": 0.1},
                   "priority": ("low", "high")[n % 2]} for n in range(100)]  # fmt: skip
         assert one.do("add_batch", tasks=tasks[:50]).data["task_ids"][-1] == "queue/49"
@@ -42,13 +46,8 @@ def test_agents_on_several_machines_share_one_queue(
 def test_an_agent_sees_what_another_machine_runs_and_what_failed_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = postgres_url()
     with ExitStack() as stack:
-        agents = []
-        for number in range(2):
-            monkeypatch.setenv("RUNYARD_FILES", str(tmp_path / f"files-{number}"))
-            agents.append(stack.enter_context(opened(url)))
-        there, here = agents
+        there, here = two_machines(stack, tmp_path, monkeypatch)
         there.add("code_execution", name="bad", max_retries=0, priority="high",
                   params={"code": "print('out')\n1 / 0"})  # fmt: skip
         for number in range(6):
@@ -71,7 +70,7 @@ def test_an_agent_sees_what_another_machine_runs_and_what_failed_there(
         assert eventually(lambda: here.task("queue/3")["status"] == "running")
 
         async def every() -> list[str]:
-            async with BatchQueue(url) as tasks:
+            async with BatchQueue(here.executor.yard) as tasks:
                 return [task.status.value for task in await tasks.get_all_tasks()]
 
         seen = asyncio.run(every())
