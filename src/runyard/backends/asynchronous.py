@@ -132,6 +132,12 @@ class _Lane:
             self.runner.context().cancel()
 
     async def _work(self) -> None:
+        try:
+            await self._serve()
+        finally:
+            self.runner.close()  # again: its thread may have been started after it was abandoned
+
+    async def _serve(self) -> None:
         enter(self.runner)
         while True:
             chunk = await self.chunks.get()

@@ -89,6 +89,7 @@ class _Lane:
     def abandon(self) -> None:
         """Let nothing more in from this thread, and tell its task."""
         self.abandoned = True
+        self.chunks.put(None)  # its task may be over already, and then it waits for more
         if self._slots.read(self._number).task >= 0:
             self.runner.context().cancel()
 
@@ -103,10 +104,10 @@ class _Lane:
                 self._done += 1
                 self._bring(result)
             if self.abandoned:
-                self.runner.close()
-                return
+                break
             self.runner.rest()
             self._bring(None)
+        self.runner.close()
 
     def _emit(self, emission: Emission) -> None:
         self._bring(emission)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,16 @@ def kinds(result: ry.Result) -> dict[int, str]:
 
 def statuses(result: ry.Result) -> list[str]:
     return [str(outcome.status) for outcome in result.outcomes()]
+
+
+def threads_at_work() -> dict[str, list[str]]:
+    """Where the threads are that Runyard has started in this process."""
+    frames = sys._current_frames()
+    return {
+        thread.name: traceback.format_stack(frames[thread.ident])
+        for thread in threading.enumerate()
+        if thread.name.startswith("runyard") and thread.ident in frames
+    }
 
 
 def listed(folder: str, *tasks: ry.Task, **options: Any) -> ry.Batch:
@@ -188,7 +200,7 @@ def test_a_coroutine_that_runs_too_long_fails(yard: ry.Yard, gate: str, place: P
     result = place.run(yard, batch, timeout=0.2, deadline="40s")
     assert kinds(result) == {0: "TaskTimeout", 1: "TaskTimeout"}
     Path(gate, "release").touch()
-    assert eventually(lambda: not any(t.name.startswith("runyard") for t in threading.enumerate()))
+    assert eventually(lambda: not threads_at_work()), threads_at_work()
     gc.collect()  # a loop that was left open complains now, and not in some later test
 
 
