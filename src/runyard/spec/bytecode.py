@@ -94,14 +94,13 @@ def imported_code(found: Import, package: str) -> Iterator[Found]:
 def _module_code(name: str) -> Iterator[Found]:
     if name.partition(".")[0] in sys.stdlib_module_names:
         return
-    spec, places = None, None
     parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        whole = ".".join(parts[:end])
-        spec = importlib.machinery.PathFinder.find_spec(whole, places)
-        if spec is None:
+    spec = importlib.machinery.PathFinder.find_spec(parts[0])
+    for end in range(2, len(parts) + 1):
+        if spec is None or spec.submodule_search_locations is None:  # no package: it has no modules
             return
-        places = spec.submodule_search_locations
+        whole = ".".join(parts[:end])
+        spec = importlib.machinery.PathFinder.find_spec(whole, spec.submodule_search_locations)
     loader = None if spec is None else spec.loader
     if isinstance(loader, importlib.machinery.SourceFileLoader) and is_own(loader.path):
         try:

@@ -343,6 +343,17 @@ def test_processes_with_other_hash_seeds_and_folders_agree(
     assert found == {f"{project.of()} {project.of('later')}\n"}
 
 
+def test_a_module_elsewhere_is_not_taken_for_a_name_inside_another_module(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project.of("later")
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / "late.py").write_text("late = 1\n")  # of the name that `sides.late` defines
+    monkeypatch.syspath_prepend(str(other))
+    assert project.of("later") == before
+
+
 def test_a_long_chain_of_calls_is_followed_to_its_end() -> None:
     def chain(last: str) -> str:
         text = "".join(f"def f{n}(x):\n    return f{n + 1}(x)\n" for n in range(3000))
