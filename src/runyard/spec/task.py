@@ -8,6 +8,7 @@ import math
 import string
 import sys
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
 import msgspec
@@ -226,9 +227,23 @@ def task(function: Any = None, /, **options: Any) -> Any:
     def mark(fn: Function) -> Function:
         changed = {k: getattr(settled, k) for k in options}
         fn.__runyard__ = changed  # type: ignore[attr-defined]
+        name = getattr(fn, "__qualname__", "<unnamed>")
+        if fn.__module__ != "__main__" and "<" not in name:
+            _marked[f"{fn.__module__}:{name}"] = fn
         return fn
 
     return mark if function is None else mark(function)
+
+
+_marked: dict[str, Callable[..., Any]] = {}
+
+
+def marked() -> Mapping[str, Callable[..., Any]]:
+    """The functions that this process has marked with `@task`, by `module:function`.
+
+    Only those that a worker can import: none of the main module, and none inside another function.
+    """
+    return MappingProxyType(_marked)
 
 
 def defaults_of(function: Callable[..., Any] | None) -> dict[str, Any]:
@@ -246,17 +261,17 @@ def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | se
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             accepts |= set(names)
-        elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            accepts.add(parameter.name)
-            if parameter.default is parameter.empty and parameter.name != CONTEXT:
-                required.add(parameter.name)
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             raise BadTarget(
                 f"{_name(function)}() takes {parameter.name!r} by position only",
                 hint="tasks get their parameters as keywords; wrap it in a function of your own",
             )
+        elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != CONTEXT:
+            accepts.add(parameter.name)
+            if parameter.default is parameter.empty:
+                required.add(parameter.name)
     given = set(names)
-    known = ", ".join(sorted(accepts - {CONTEXT})) or "none"
+    known = ", ".join(sorted(accepts)) or "none"
     if given - accepts:
         raise BadSpec(
             f"{_name(function)}() has no parameter {min(given - accepts)!r}",

@@ -304,13 +304,11 @@ class BatchExecutor:
         return Response(words.cancelled(data), data=data)
 
 
-async def once(
-    location: str | Path | None, /, action: str = "", queue: str = NAME, **arguments: Any
-) -> Response:
-    """Open a queue, carry out one action and close it again, all of it in a thread."""
+async def once(location: str | Path | None, /, action: str = "", **arguments: Any) -> Response:
+    """Open the queue, carry out one action and close it again, all of it in a thread."""
 
     def work() -> Response:
-        with BatchExecutor(location, queue=queue) as executor:
+        with BatchExecutor(location) as executor:
             return executor.execute_sync(action, **arguments)
 
     try:

@@ -12,7 +12,7 @@ from runyard.attempt.load import load
 from runyard.doors.agent.arguments import BadCall, meant
 from runyard.doors.agent.settings import Settings
 from runyard.errors import UsageError
-from runyard.spec.task import Target, check_parameters, defaults_of
+from runyard.spec.task import Target, check_parameters, marked
 
 GROUP = "runyard.functions"
 """The entry points by which packages bring functions of their own."""
@@ -43,7 +43,11 @@ class Known(NamedTuple):
 
 
 class Functions:
-    """Finds functions by the names that agents use, and names by what is on record."""
+    """Finds functions by the names that agents use, and names by what is on record.
+
+    A name is looked up among those that packages, the owner's settings and `@task` have put there,
+    and is never taken apart: no module is imported and no attribute read because of it.
+    """
 
     def __init__(self, settings: Settings, root: str) -> None:
         self._settings = settings
@@ -63,7 +67,7 @@ class Functions:
     @property
     def names(self) -> list[str]:
         """Every name there is, the built-in ones first."""
-        return [*BUILT_IN, *sorted(self._places.keys() - BUILT_IN.keys())]
+        return [*BUILT_IN, *sorted((self._places.keys() | marked().keys()) - BUILT_IN.keys())]
 
     def find(self, name: str) -> Known:
         """The function of this name; any other name is refused with the list of known ones."""
@@ -85,10 +89,18 @@ class Functions:
         return self._names.get(target.ref, target.ref)
 
     def _load(self, name: str) -> Known:
-        place = self._places.get(name) or _registered(name)
-        if place is None:
+        if name in self._places:
+            return self._placed(name, self._places[name])
+        function = marked().get(name)
+        if function is None:
             hint = f"{meant(name, self.names)}use one of: {', '.join(self.names)}"
             raise BadCall(f"there is no function {name[:60]!r}", hint=hint)
+        target = Target.of(function)
+        if target.kind == "value":  # it has been replaced since, or its name is another's
+            raise BadCall(f"the function {name!r} can't be used: it can't be imported by its name")
+        return Known(name, target, function, None)
+
+    def _placed(self, name: str, place: str) -> Known:
         try:
             target = Target.parse(place)
             function = load(target, self._root)
@@ -96,19 +108,6 @@ class Functions:
             raise BadCall(f"the function {name!r} can't be used: {error.message}") from error
         home = sys.modules.get(function.__module__) if name in BUILT_IN else None
         return Known(name, target, function, getattr(home, "check", None))
-
-
-def _registered(name: str) -> str | None:
-    """`module:function`, where this process has loaded it and it is marked with `@task`.
-
-    A name never makes a module be imported: importing runs code.
-    """
-    module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    is_marked = callable(found) and (defaults_of(found) or hasattr(found, "__runyard__"))
-    return name if path and is_marked and module != "__main__" else None
 
 
 def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import importlib
 import json
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from agent_queue import Queue, opened
@@ -112,19 +114,73 @@ def test_a_module_is_not_imported_because_a_model_names_it(queue: Queue) -> None
     assert "antigravity" not in sys.modules
 
 
-def test_a_function_that_the_host_has_marked_can_be_named(queue: Queue) -> None:
-    module = type(sys)("agent_marked")
-    module.double = runyard.task(lambda x: 2 * x)  # type: ignore[attr-defined]
-    module.plain = lambda x: x  # type: ignore[attr-defined]
-    sys.modules["agent_marked"] = module
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(queue.folder.parent)
-            assert queue.refused("add", name="a", function="agent_marked:plain")
-            found = queue.executor.ledger.functions.find("agent_marked:double")
-            assert found.target.ref == "agent_marked:double"
-    finally:
-        del sys.modules["agent_marked"]
+MARKED = """
+import runyard
+
+@runyard.task
+def double(x):
+    return 2 * x
+
+def plain(x):
+    return x
+
+@runyard.task
+def replaced(x):
+    return x
+
+def replaced(x):
+    return -x
+"""
+
+
+@pytest.fixture
+def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module of the host's that has marked functions."""
+    name = f"agent_marked_{secrets.token_hex(4)}"
+    (tmp_path / f"{name}.py").write_text(MARKED)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module(name)
+    yield name
+    del sys.modules[name]
+
+
+def test_a_function_that_the_host_has_marked_can_be_named(queue: Queue, marked: str) -> None:
+    known = queue.executor.ledger.functions.find(f"{marked}:double")
+    assert known.target.ref == f"{marked}:double"
+    said = queue.refused("add", name="a", function=f"{marked}:plain", params={"x": 1})
+    assert f"{marked}:double" in said
+    assert "can't be imported" in queue.refused("add", name="a", function=f"{marked}:replaced")
+
+
+class Trap:
+    """Stands for ctypes.cdll, which loads a library when an attribute is asked for."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> object:
+        self.asked.append(name)
+        return runyard.task(lambda: None)
+
+
+@pytest.mark.parametrize("end", ["trap.library", "trap./tmp/library", "trap", "trap.__class__"])
+def test_a_name_reads_no_attribute_of_anything(queue: Queue, marked: str, end: str) -> None:
+    setattr(sys.modules[marked], "trap", Trap())  # noqa: B010
+    Trap.asked.clear()
+    queue.refused("add", name="a", function=f"{marked}:{end}")
+    queue.refused("add", name="a", function=f"{marked}:double.{end}")
+    queue.refused("add", name="a", function="custom_function",
+                  params={"function": f"{marked}:{end}"})  # fmt: skip
+    assert Trap.asked == []
+
+
+def test_a_name_loads_no_library(queue: Queue) -> None:
+    said = queue.refused("add", name="a", function="ctypes:cdll./nowhere/library")
+    assert "there is no function" in said
+
+
+def test_the_context_of_a_task_is_no_parameter_of_the_call(queue: Queue) -> None:
+    params = {"code": "print(1)", "ctx": {"workspace": "/"}}
+    assert "'ctx'" in queue.refused("add", name="a", function="code_execution", params=params)
 
 
 @pytest.mark.parametrize(
