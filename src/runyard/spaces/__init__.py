@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runyard.spaces.folders import Keep, OldFolder, Workspaces, old, prune_empty, task_folder
-from runyard.spaces.trees import copy_tree, inside, remove_tree, usage
+from runyard.spaces.trees import copy_tree, inside, remove_tree
+from runyard.spaces.walking import OutOfReach, Usage, usage, walk
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     # Workspaces
@@ -14,7 +15,10 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "inside",
     "copy_tree",
     "remove_tree",
+    "walk",
     "usage",
+    "Usage",
+    "OutOfReach",
     # Cleaning up
     "old",
     "OldFolder",

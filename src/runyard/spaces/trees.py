@@ -7,12 +7,12 @@ import fcntl
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runyard.errors import BadName, EngineError, StoreFull, UsageError
+from runyard.spaces.walking import flatten
 
 _FICLONE = 0x40049409  # Linux: share the blocks until one side writes
 _LONGEST_PART = 255
@@ -70,11 +70,6 @@ def measure(path: Path) -> tuple[int, float]:
     return size, touched
 
 
-def usage(path: Path) -> int:
-    """Return how many bytes the files in a folder have, symlinks not followed."""
-    return measure(path)[0]
-
-
 def remove_tree(path: Path) -> None:
     """Remove a folder with everything in it, read-only parts too, or a file, or nothing.
 
@@ -89,9 +84,8 @@ def remove_tree(path: Path) -> None:
             return
         except FileNotFoundError:
             continue  # somebody else removes it too
-        except RecursionError:
-            subprocess.run(["rm", "-rf", "--", path], check=False, stderr=subprocess.DEVNULL)
-        except OSError as error:  # read-only, or a process that is still ending writes into it
+        except (OSError, RecursionError) as error:
+            # It is closed or deep, or a process that is still ending writes into it.
             if not tries_left:
                 raise EngineError(f"{path} can't be removed: {error}.") from error
             _open_up(path)
@@ -168,15 +162,11 @@ def _statistics(path: Path) -> Iterator[os.stat_result]:
 
 
 def _open_up(path: Path) -> None:
-    """Give the owner every right on a folder and on the folders in it."""
-    if path.is_symlink():
-        return
-    folders = [str(path)]
-    while folders:
-        folder = folders.pop()
-        with suppress(OSError):
-            os.chmod(folder, stat.S_IRWXU)  # noqa: PTH101 - paths are strings here, for speed
-        folders += [e.path for e in _entries(folder) if e.is_dir(follow_symlinks=False)]
+    """Make a folder one that can be removed."""
+    with suppress(OSError):
+        if not path.is_symlink():
+            path.chmod(stat.S_IRWXU)
+        flatten(path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -1,0 +1,177 @@
+"""Walk a folder in which a program that means harm may be at work.
+
+Every step goes from a folder's descriptor to the next, so no link is followed and no path is too
+long, whatever is renamed meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from runyard.errors import RunyardError
+
+DEPTH = 64
+"""How many folders deep a walk goes: it holds a descriptor for each of them."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class OutOfReach(RunyardError):
+    """A folder that can't be looked into: it is too deep, or closed and kept closed."""
+
+
+class Found(NamedTuple):
+    """Something in a folder. What it offers holds until the walk goes on."""
+
+    name: str
+    path: str  # from where the walk began
+    folder: int  # descriptor of the folder that it is in
+    status: os.stat_result  # its own, also if it is a link
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, and no link to one."""
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+class Usage(NamedTuple):
+    """What a folder takes."""
+
+    bytes: int  # on the disk, so that holes count for nothing and hard links once
+    entries: int
+
+
+def walk(root: Path) -> Iterator[Found]:
+    """Everything in a folder, a folder before what is in it.
+
+    What vanishes meanwhile is left out; what is OutOfReach raises.
+    """
+    try:
+        top = os.open(root, _FOLDER)
+    except FileNotFoundError:
+        return
+    try:
+        yield from _walk(top, "", 1)
+    finally:
+        os.close(top)
+
+
+def usage(root: Path, *, most: Usage | None = None) -> Usage:
+    """What a folder takes, counted no further than until it is more than `most`."""
+    size = entries = 0
+    linked: set[tuple[int, int]] = set()
+    for found in walk(root):
+        entries += 1
+        status = found.status
+        if status.st_nlink > 1 and not found.is_folder:
+            key = status.st_dev, status.st_ino
+            if key in linked:
+                continue
+            linked.add(key)
+        size += status.st_blocks * 512
+        if most is not None and (size > most.bytes or entries > most.entries):
+            break
+    return Usage(size, entries)
+
+
+def flatten(root: Path) -> None:
+    """Let the owner into every folder, and lift those that lie too deep for a walk to the top."""
+    top = os.open(root, _FOLDER)
+    try:
+        lifted = _open_below(top, top, 1)
+        while lifted:
+            folder = os.open(lifted.pop(), _FOLDER, dir_fd=top)
+            try:
+                lifted += _open_below(top, folder, 2)
+            finally:
+                os.close(folder)
+    finally:
+        os.close(top)
+
+
+def _walk(folder: int, path: str, depth: int) -> Iterator[Found]:
+    below: list[Found] = []
+    for name in _names(folder):
+        with suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found = Found(name, f"{path}{name}", folder, status)
+            if found.is_folder:
+                below.append(found)
+            yield found
+    for each in below:
+        if depth == DEPTH:
+            raise OutOfReach(f"folders are more than {DEPTH} deep")
+        descriptor = _entered(each)
+        if descriptor is None:
+            continue
+        try:
+            yield from _walk(descriptor, f"{each.path}/", depth + 1)
+        finally:
+            os.close(descriptor)
+
+
+def _names(folder: int) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
+
+
+def _entered(found: Found) -> int | None:
+    """A descriptor of a folder, one that is closed to its owner too; None if it is gone."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        try:
+            return os.open(found.name, _FOLDER, dir_fd=found.folder)
+        except PermissionError:
+            return _forced(found)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link has taken its place
+                return None
+            raise
+    return None
+
+
+def _forced(found: Found) -> int:
+    """Open a closed folder for a moment, and go in."""
+    if sys.platform != "linux":
+        raise OutOfReach(f"the folder {found.path[:200]!a} is closed")
+    place = os.open(found.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
+    path = Path(f"/proc/self/fd/{place}")
+    try:
+        path.chmod(stat.S_IRWXU)
+        try:
+            return os.open(path, _FOLDER & ~os.O_NOFOLLOW)
+        finally:
+            path.chmod(stat.S_IMODE(found.status.st_mode))
+    except OSError as error:
+        raise OutOfReach(f"the folder {found.path[:200]!a} can't be looked into") from error
+    finally:
+        os.close(place)
+
+
+def _open_below(top: int, folder: int, depth: int) -> list[str]:
+    """Let the owner into what is below a folder; the new names of what was lifted."""
+    lifted: list[str] = []
+    for name in list(_names(folder)):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            continue
+        if stat.S_IMODE(status.st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(name, stat.S_IRWXU, dir_fd=folder)  # noqa: PTH101 - relative to a descriptor
+        if depth == DEPTH:
+            lifted.append(f".lifted-{secrets.token_hex(8)}")
+            os.rename(name, lifted[-1], src_dir_fd=folder, dst_dir_fd=top)  # noqa: PTH104
+            continue
+        below = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            lifted += _open_below(top, below, depth + 1)
+        finally:
+            os.close(below)
+    return lifted
