@@ -21,7 +21,8 @@ from runyard.errors import RunyardError
 DEPTH = 64
 """How many folders deep a walk goes: it holds a descriptor for each of them."""
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = _FILE | os.O_DIRECTORY
 
 
 class OutOfReach(RunyardError):
@@ -80,6 +81,25 @@ def usage(root: Path, *, most: Usage | None = None) -> Usage:
         if most is not None and (size > most.bytes or entries > most.entries):
             break
     return Usage(size, entries)
+
+
+def read_file(path: str | Path, most: int, *, folder: int | None = None) -> bytes:
+    """What is in a file, where it is one and has at most so many bytes; else OSError.
+
+    A link, a pipe and a device are no files, and none of them is waited for.
+    """
+    file = os.open(path, _FILE, dir_fd=folder)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        with open(file, "rb", closefd=False) as opened:
+            data = opened.read(most + 1)
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+        return data
+    finally:
+        os.close(file)
 
 
 def flatten(root: Path) -> None:
@@ -164,10 +184,10 @@ def _open_below(top: int, folder: int, depth: int) -> list[str]:
         if not stat.S_ISDIR(status.st_mode):
             continue
         if stat.S_IMODE(status.st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(name, stat.S_IRWXU, dir_fd=folder)  # noqa: PTH101 - relative to a descriptor
+            os.chmod(name, stat.S_IRWXU, dir_fd=folder)
         if depth == DEPTH:
             lifted.append(f".lifted-{secrets.token_hex(8)}")
-            os.rename(name, lifted[-1], src_dir_fd=folder, dst_dir_fd=top)  # noqa: PTH104
+            os.rename(name, lifted[-1], src_dir_fd=folder, dst_dir_fd=top)
             continue
         below = os.open(name, _FOLDER, dir_fd=folder)
         try:

@@ -23,7 +23,10 @@ from typing import Any
 
 NEWNS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 RDONLY, REMOUNT, NOSUID, NODEV, BIND, REC, PRIVATE = 1, 32, 2, 4, 4096, 16384, 1 << 18
-DEATH_SIGNAL, SUBREAPER, NO_NEW_PRIVILEGES = 1, 36, 38
+DEATH_SIGNAL, DUMPABLE, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 36, 38
+TEMPORARY = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]  # noqa: S108
+"""Where every user may write: the code has a folder of its workspace there."""
+
 FIRST_UID = 1_900_000_000
 """Users from here on belong to nobody: each piece of code gets one of its own."""
 
@@ -50,8 +53,7 @@ def _init(libc: Any, order: dict[str, Any], uid: int | None, *, alone: bool, is_
     _prctl(libc, SUBREAPER, 1)
     if alone:
         _mount(libc, "none", "/", None, REC | PRIVATE)
-        if is_root:
-            _uncover(libc, [Path(each) for each in order["reach"]])
+        _cover(libc, order, is_root=is_root)
         _mount(libc, "proc", "/proc", "proc", NOSUID | NODEV)
     if uid is not None:
         for path in (Path(order["cwd"]), *Path(order["cwd"]).iterdir()):
@@ -84,6 +86,8 @@ def _become(libc: Any, order: dict[str, Any], uid: int | None, *, alone: bool) -
         os.setresuid(uid, uid, uid)
     _prctl(libc, DEATH_SIGNAL, signal.SIGKILL)
     _prctl(libc, NO_NEW_PRIVILEGES, 1)
+    if order["closes_namespaces"]:
+        _close_namespaces(libc)
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.closerange(3, 4096)
@@ -117,28 +121,54 @@ def _unshare(libc: Any, *, is_root: bool) -> bool:
     if libc.unshare(flags) != 0:
         return False
     if not is_root:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        _map_users(user, group)
     return True
 
 
-def _uncover(libc: Any, needed: list[Path]) -> None:
-    """Make folders reachable for the code's user that lie below closed ones, and nothing else.
+def _close_namespaces(libc: Any) -> None:
+    """Keep the code from becoming root of a namespace, where it could mount memory as files."""
+    if sys.platform != "linux":
+        return
+    _prctl(libc, DUMPABLE, 1)  # else what describes this process belongs to root
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(NEWUSER) == 0:
+        with contextlib.suppress(OSError):
+            _map_users(user, group)
+            Path("/proc/sys/user/max_user_namespaces").write_text("0")
 
-    A closed folder is covered with an empty one, and what is needed of it is put back.
+
+def _map_users(user: int, group: int) -> None:
+    """Be in the new namespace who this process was outside."""
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _cover(libc: Any, order: dict[str, Any], *, is_root: bool) -> None:
+    """Cover temporary folders with one of the workspace, and closed ones with nothing.
+
+    What the code needs of them is put back; so its user gets to that below closed folders, too.
     """
-    covers: dict[Path, list[tuple[Path, int]]] = {}
-    for path in needed:
-        closed = next((up for up in reversed(path.parents) if _is_closed(up)), None)
-        if closed is not None:
-            covers.setdefault(closed, []).append((path, os.open(path, os.O_PATH)))
-    for closed, paths in covers.items():
-        _mount(libc, "tmpfs", str(closed), "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+    os.umask(0o022)
+    scratch = os.open(Path(order["cwd"], order["scratch"]), os.O_PATH)
+    covers: dict[Path, list[tuple[Path, int]]] = {each: [] for each in TEMPORARY if each.is_dir()}
+    for path in map(Path, order["reach"]):
+        above = (
+            up for up in reversed(path.parents) if up in covers or (is_root and _is_closed(up))
+        )
+        cover = next(above, None)
+        if cover is not None:
+            covers.setdefault(cover, []).append((path, os.open(path, os.O_PATH)))
+    for cover, paths in covers.items():
+        if cover in TEMPORARY:
+            _mount(libc, f"/proc/self/fd/{scratch}", str(cover), None, BIND)
+        else:
+            _mount(libc, "tmpfs", str(cover), "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
         for path, descriptor in paths:
             path.mkdir(parents=True, exist_ok=True)
             _mount(libc, f"/proc/self/fd/{descriptor}", str(path), None, BIND | REC)
             os.close(descriptor)
+    os.close(scratch)
 
 
 def _is_closed(folder: Path) -> bool:

@@ -10,6 +10,7 @@ Levels, and what each holds back (see docs/agent.md for what it does not):
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -28,12 +29,17 @@ import psutil
 from runyard.attempt.context import Context
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.cgroups import cgroups
+from runyard.doors.agent.footprint import excess, family
+from runyard.doors.agent.jail import FIRST_UID
 from runyard.doors.agent.settings import Limits, Settings
-from runyard.spaces import usage
+from runyard.spaces import OutOfReach, remove_tree, walk
 
 TICK = 0.05
-DISK_TICKS = 10
-"""How many ticks between two looks at what the workspace holds."""
+LOOK_TICKS = 10
+"""How many ticks between two looks at what the program takes."""
+
+SCRATCH = ".tmp"
+"""The folder in the workspace that is /tmp to the program, so that one limit holds for both."""
 
 DUMP_SECONDS = 1.0
 """How long a program may take to print where it is."""
@@ -92,13 +98,15 @@ def run(
     command = list(argv)
     if level == "bubblewrap":
         command = [*_bubblewrap(workspace, reach), *argv]
+    (workspace / SCRATCH).mkdir()
     report, theirs = os.pipe()
     with cgroups(limits) as groups, contextlib.ExitStack() as stack:
         stack.callback(os.close, report)
         order = {
             "argv": command, "cwd": str(workspace), "env": _environment(settings, workspace),
             "limits": _rlimits(limits, address_space=address_space), "reach": places,
-            "cgroups": groups, "report": theirs,
+            "scratch": SCRATCH, "cgroups": groups, "report": theirs,
+            "closes_namespaces": level != "bubblewrap",  # that does it itself, and needs one
         }  # fmt: skip
         began = time.monotonic()
         process = subprocess.Popen(
@@ -107,6 +115,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[theirs],
+            env={},  # what it was given is in the order; nothing else is for the code to find
             start_new_session=True,
         )
         os.close(theirs)
@@ -139,12 +148,13 @@ def _watch(
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, min(TICK, until - time.monotonic())))
-            return None
+            return excess((), workspace, limits)
         ticks += 1
         if any(stream.is_over for stream in streams):
             return f"printed more than {limits.output:,} bytes"
-        if ticks % DISK_TICKS == 0 and usage(workspace) > limits.disk:
-            return f"filled its workspace with more than {limits.disk:,} bytes"
+        is_due = ticks % LOOK_TICKS == 0
+        if is_due and (found := excess(family(process.pid), workspace, limits)):
+            return found
         if time.monotonic() >= until:
             return LATE
 
@@ -174,14 +184,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _settle(process: subprocess.Popen[bytes], workspace: Path) -> None:
-    """Leave nothing running, and the workspace to whoever ran this."""
+    """Leave nothing running, and the workspace to the user who ran this."""
     _end(process)
     process.wait()
-    if os.geteuid() == 0:
-        for folder, names, files in os.walk(workspace):
-            for name in (".", *names, *files):
-                with contextlib.suppress(OSError):
-                    os.chown(Path(folder, name), 0, 0, follow_symlinks=False)
+    remove_tree(workspace / SCRATCH)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.chown(workspace, 0, 0)
+    try:
+        for found in walk(workspace):
+            # Only what the code made: a link to another's file leaves that to its owner.
+            if is_root and found.status.st_uid >= FIRST_UID:
+                os.chown(found.name, 0, 0, dir_fd=found.folder, follow_symlinks=False)
+    except OutOfReach:  # what nobody can look at is not kept
+        remove_tree(workspace)
+        workspace.mkdir()
 
 
 class _Stream:
@@ -227,14 +244,30 @@ def _environment(settings: Settings, workspace: Path) -> dict[str, str]:
 
 
 def _bubblewrap(workspace: Path, reach: Sequence[str]) -> list[str]:
-    """The words before a program that give it a view of its own and no network."""
+    """The words before a program that give it a view of its own and no network.
+
+    It can write into its workspace alone: what else is writable lies in there, too.
+    """
+    scratch = str(workspace / SCRATCH)
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+    if _closes_namespaces():
+        words += ["--unshare-user", "--disable-userns"]
     # Before what is bound into it: the interpreter itself may live below /tmp.
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/tmp"]  # noqa: S108
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    for place in ("/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108
+        words += ["--bind", scratch, place]
     for place in dict.fromkeys([*_SYSTEM, *reach]):
         path = Path(place)
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), place]
         elif path.exists():
             words += ["--ro-bind", place, place]
-    return [*words, "--bind", str(workspace), str(workspace), "--chdir", str(workspace), "--"]
+    words += ["--bind", str(workspace), str(workspace), "--chdir", str(workspace)]
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--"]
+
+
+@functools.cache
+def _closes_namespaces() -> bool:
+    """Whether this bubblewrap can keep the program from mounting file systems of its own."""
+    said = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False)
+    return "--disable-userns" in said.stdout + said.stderr

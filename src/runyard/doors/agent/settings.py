@@ -35,11 +35,13 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one piece of model-written code may use."""
 
     cpu: float = 60.0  # seconds of one process
-    memory: int = 1 << 30  # bytes: of one process, and of all of them where there are cgroups
+    memory: int = 1 << 30  # bytes: of one process, and of all of them together
     processes: int = 64  # at a time, threads included
     file_size: int = 256 << 20  # bytes of one file
     disk: int = 1 << 30  # bytes of the whole workspace
+    files: int = 50_000  # in the whole workspace, folders included
     output: int = 1 << 20  # bytes on stdout, and as many on stderr
+    result: int = 1 << 20  # bytes of JSON that a custom function returns
     wall: float = 300.0  # seconds, where the task names no timeout
 
 
@@ -85,4 +87,6 @@ def read_settings(yard: Path) -> Settings:
 def _limit(name: str, value: Any) -> Any:
     if name in ("cpu", "wall"):
         return units.seconds(value)
-    return units.size(value) if name in ("memory", "file_size", "disk", "output") else value
+    return (
+        units.size(value) if name in ("memory", "file_size", "disk", "output", "result") else value
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from runyard.doors.agent.sandbox import LATE, Ran, level_of, run
 from runyard.doors.agent.settings import Settings, read_settings
 from runyard.errors import CommandFailed, TaskTimeout, UsageError
 from runyard.events import Redactor
+from runyard.spaces import read_file, walk
 from runyard.spec.task import Target
 from runyard.store import files_folder
 
@@ -96,12 +98,23 @@ def custom_function(
         (ctx.workspace / name).write_text(text, encoding="utf-8")
     ran = _run(ctx, settings, "python", ["code.py"], str(code))
     found = _told(ctx, ran, {*files, "code.py"})
+    return _returned(ctx.workspace / _ANSWER, settings.limits.result, found)
+
+
+def _returned(answer: Path, most: int, found: dict[str, Any]) -> Any:
+    """What `process` returned: the code wrote it, so that it may be anything at all."""
     try:
-        answer = ctx.workspace / _ANSWER
-        if answer.is_symlink():
-            raise CommandFailed("the answer is a link to somewhere else", value=found)
-        return Redactor().redact(json.loads(answer.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        return Redactor().redact(json.loads(read_file(answer, most).decode("utf-8")))
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            text = (
+                f"process() returned more than {most:,} bytes of JSON; "
+                "write it to a file, or return less"
+            )
+        else:
+            text = f"process() left no value: {_ANSWER}: {error.strerror}"
+        raise CommandFailed(text, value=found) from error
+    except (ValueError, RecursionError) as error:
         text = f"process() left no value that is JSON: {error}"
         raise CommandFailed(text, value=found) from error
 
@@ -169,13 +182,10 @@ def _trace(stderr: str) -> str | None:
 
 
 def _files(workspace: Path, own: set[str]) -> list[str]:
-    found: list[str] = []
-    for folder, _, names in os.walk(workspace):
-        paths = (os.path.relpath(Path(folder, name), workspace) for name in sorted(names))
-        found += [path for path in paths if path not in own]
-        if len(found) >= MOST_FILES:
-            break
-    return [os.fsencode(name).decode(errors="replace") for name in found[:MOST_FILES]]
+    """The files that a program made, those on top first; long names are cut."""
+    paths = {each.path for each in walk(workspace) if not each.is_folder} - own
+    found = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
+    return [os.fsencode(name).decode(errors="replace")[:MOST_LINE] for name in found]
 
 
 def _runtime(runtime: Any) -> str:
