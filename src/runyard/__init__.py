@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runyard.reports.result import Outcome, Result
     from runyard.shortcuts import map, run  # noqa: A004
     from runyard.spec.batch import Batch, batch, grid, tasks
-    from runyard.spec.codec import Record
+    from runyard.spec.records import Record
     from runyard.spec.status import Priority, Status
     from runyard.spec.task import Options, Task, shell, task
     from runyard.yard import Yard
@@ -45,7 +45,7 @@ _HOMES = {
     "runyard.spec.batch": ("grid", "batch", "tasks", "Batch"),
     "runyard.spec.task": ("task", "shell", "Task", "Options"),
     "runyard.spec.status": ("Priority", "Status"),
-    "runyard.spec.codec": ("Record",),
+    "runyard.spec.records": ("Record",),
     "runyard.shortcuts": ("run", "map"),
     "runyard.yard": ("Yard",),
     "runyard.dropins.executor": ("Executor",),

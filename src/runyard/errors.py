@@ -53,6 +53,10 @@ class NotEncodable(UsageError):
     """A value that has no place in a record; names the field."""
 
 
+class ResultTooLarge(NotEncodable):
+    """A value that takes more bytes than are recorded of one."""
+
+
 class ExecutorClosed(UsageError, RuntimeError):
     """The executor takes no more calls."""
 

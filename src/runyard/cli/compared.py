@@ -44,8 +44,9 @@ class Seen:
 
 def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
     """An outcome to look at; a pickled value stays closed unless `allowed` is the word for it."""
-    from runyard.spec.codec import decode_as, jsonable
+    from runyard.spec.codec import decode_as
     from runyard.spec.outcome import ErrorInfo, digest_content
+    from runyard.spec.shown import jsonable
     from runyard.spec.status import COMPLETED, Status
 
     info = None if row.error is None else ErrorInfo.decode(row.error)

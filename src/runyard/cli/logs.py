@@ -52,8 +52,8 @@ def logs(session: Session, task: str, attempt: int | None, only: str | None) -> 
 
 
 def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str, Any]:
-    from runyard.spec.codec import jsonable
     from runyard.spec.outcome import ErrorInfo
+    from runyard.spec.shown import jsonable
     from runyard.spec.status import Status
 
     recorded = batch_with(yard, name, number)

@@ -19,7 +19,7 @@ def show_summaries(
 ) -> None:
     """Each metric's figures by group: a table, or a JSON document a line."""
     from runyard.reports.text import summary_rows
-    from runyard.spec.codec import jsonable
+    from runyard.spec.shown import jsonable
 
     names = [name.strip() for name in by.split(",")] if by else []
     groups = result.summaries(metrics or None, names)

@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 from runyard.errors import StoreFull, UsageError
 from runyard.reports.result import Outcome, Result
-from runyard.spec.codec import jsonable
 from runyard.spec.fields import parts
+from runyard.spec.shown import jsonable
 from runyard.spec.status import Status
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

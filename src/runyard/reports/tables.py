@@ -19,9 +19,10 @@ from runyard.reports.columns import NUMERIC, TEXT
 from runyard.reports.export import AFTER, BEFORE, heads, text_of
 from runyard.reports.metrics import Table, read_table
 from runyard.reports.result import codes_of
-from runyard.spec.codec import decode_as, jsonable
+from runyard.spec.codec import decode_as
 from runyard.spec.fields import parts
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, sound
+from runyard.spec.shown import jsonable
 from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 
 if TYPE_CHECKING:

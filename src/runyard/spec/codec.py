@@ -1,9 +1,9 @@
 """Values as canonical msgpack: equal values give equal bytes, on every backend and machine.
 
-Beyond what msgpack has, extension types keep tuples, big integers, complex numbers, mappings with
-other keys than text, numpy scalars and arrays, and records (dataclasses, msgspec structs, named
-tuples). Everything else is refused by an error that names the field, so that nothing is recorded
-that reads back as something else.
+Beyond what msgpack has, extension types keep tuples, big integers, complex numbers, byte arrays,
+mappings with other keys than text, numpy scalars and arrays, and records (dataclasses, msgspec
+structs, named tuples). Everything else is refused by an error that names the field, so that nothing
+is recorded that can't be read, or reads back as something else.
 
 A record is decoded to its own class where that class is already loaded, otherwise to `Record`;
 decoding never imports and never calls a constructor.
@@ -11,55 +11,56 @@ decoding never imports and never calls a constructor.
 
 from __future__ import annotations
 
-import base64
 import io
-import math
 import pickle
-import sys
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
 
-from runyard.errors import NotEncodable, UsageError
+from runyard.errors import NotEncodable, ResultTooLarge, UsageError
+from runyard.spec import records
+from runyard.spec.records import fields_of, form_of
 
 CODECS = ("msgpack", "pickle")
 
-_BIG_INT, _TUPLE, _MAPPING, _ARRAY, _SCALAR, _RECORD, _COMPLEX = range(1, 8)
+DEEPEST = 100
+"""Levels of nesting: what can be encoded must be read with whatever stack the reader has left."""
+
+WIDEST = 14_284
+"""Bits of an integer: with more, Python refuses to write it in digits."""
+
+LARGEST = 1 << 30
+"""Bytes of one value. Larger ones go neither into a database nor through a channel."""
+
+LONGEST_PATH = 200
+
+_BIG_INT, _TUPLE, _MAPPING, _ARRAY, _SCALAR, _RECORD, _COMPLEX, _BYTEARRAY = range(1, 9)
 _NAN = float("nan")
 _VERBATIM = frozenset({str, bool, bytes, type(None)})
+_KEYS = frozenset({str, bool, bytes, type(None), int, float, complex})
 _SMALL = 1 << 62  # integers below this are packed as they are
 _pack = msgspec.msgpack.Encoder(order="deterministic").encode
 
-
-class Record(dict[str, Any]):
-    """A dataclass or struct whose class is not loaded here: its fields, by key or attribute."""
-
-    def __init__(self, type_name: str, fields: dict[str, Any]) -> None:
-        super().__init__(fields)
-        self.type_name = type_name
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{k}={v!r}" for k, v in self.items())
-        return f"{self.type_name.partition(':')[2]}({fields})"
+Path = tuple[Any, ...]
+"""Where in a value: a field's name, an item's number or, in a tuple of one, a key."""
 
 
 def encode(value: Any) -> bytes:
     """Canonical bytes of a value."""
     try:
-        return _pack(value if type(value) in _VERBATIM else _plain(value, ""))
+        return _pack(value if type(value) in _VERBATIM else _plain(value, ()))
+    except (NotEncodable, MemoryError):
+        raise
     except RecursionError:
-        raise NotEncodable("the value is nested too deeply, or contains itself") from None
+        raise _too_deep() from None
     except UnicodeEncodeError:
-        where = _broken_text(value, "")
-        raise NotEncodable(f"the text at {where!r} is not valid Unicode") from None
+        where = _at(_broken_text(value, ()) or ())
+        raise NotEncodable(f"the text{where} is not valid Unicode") from None
+    except Exception as error:  # of the value's own class, as a rule
+        reason = f"{type(error).__name__}: {error}"
+        raise NotEncodable(f"the value can't be recorded: {reason}") from error
 
 
 def list_head(length: int) -> bytes:
@@ -72,18 +73,35 @@ def decode(data: bytes) -> Any:
     """The value behind canonical bytes; raises ValueError where they are not that."""
     try:
         return _unpack(data)
+    except MemoryError:
+        raise
     except Exception as error:
         raise ValueError(f"not a value: {type(error).__name__}: {error}") from error
 
 
 def encode_as(codec: str, value: Any) -> bytes:
     """Bytes of a value in the batch's own codec."""
-    if codec == "msgpack":
-        return encode(value)
+    data = encode(value) if codec == "msgpack" else _pickled(value)
+    if len(data) > LARGEST:
+        raise too_large("the value", len(data), LARGEST)
+    return data
+
+
+def too_large(what: str, size: int, limit: int) -> ResultTooLarge:
+    """The error for something that takes more bytes than are recorded of it."""
+    return ResultTooLarge(
+        f"{what} takes {size:,} bytes, at most {limit:,} are recorded",
+        hint="write the data into a file, in ctx.workspace for example, and use its path",
+    )
+
+
+def _pickled(value: Any) -> bytes:
     import cloudpickle
 
     try:
         return cast("bytes", cloudpickle.dumps(value, protocol=5))
+    except MemoryError:
+        raise
     except Exception as error:
         raise NotEncodable(f"the value can't be pickled: {error}") from error
 
@@ -98,82 +116,157 @@ def checksum(columns: tuple[Any, ...], start: int = 0) -> int:
     return zlib.crc32(_pack(columns), start)
 
 
-def jsonable(value: Any) -> Any:
-    """The value as plain JSON: for people and files, not for reading back exactly."""
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, dict):
-        return {k if isinstance(k, str) else repr(k): jsonable(v) for k, v in value.items()}
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
-    fields = fields_of(value)
-    if fields is not None:
-        return {k: jsonable(v) for k, v in fields.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(v) for v in value]
-    if type(value).__module__ == "numpy":
-        return jsonable(value.tolist())
-    return repr(value)
-
-
-def _plain(value: Any, path: str) -> Any:  # noqa: C901
+def _plain(value: Any, path: Path) -> Any:  # noqa: C901
     """The value in types that msgspec packs as they are; `path` is for errors."""
     kind = type(value)
     if kind in _VERBATIM:
         return value
     if kind is int:
-        return value if -(1 << 63) <= value < (1 << 64) else _big_int(value)
+        return value if -(1 << 63) <= value < (1 << 64) else _big_int(value, path)
     if kind is float:
         return value if value == value else _NAN
+    if len(path) >= DEEPEST:
+        raise _too_deep()
     if kind is dict:
         if all(type(k) is str for k in value):
             return {
                 k: v if type(v) in _VERBATIM or (type(v) is float and v == v)
                 or (type(v) is int and -_SMALL < v < _SMALL)
-                else _plain(v, f"{path}.{k}")
+                else _plain(v, (*path, k))
                 for k, v in value.items()
             }  # fmt: skip
-        pairs = [(encode(k), _pack(_plain(v, f"{path}[{k!r}]"))) for k, v in value.items()]
-        return _ext(_MAPPING, sorted(pairs))
+        return _ext(_MAPPING, _pairs(value, path))
     if kind is list:
         return [
             v if type(v) in _VERBATIM or (type(v) is float and v == v)
             or (type(v) is int and -_SMALL < v < _SMALL)
-            else _plain(v, f"{path}[{i}]")
+            else _plain(v, (*path, i))
             for i, v in enumerate(value)
         ]  # fmt: skip
     if kind is tuple:
-        return _ext(_TUPLE, [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)])
+        return _ext(_TUPLE, [_plain(v, (*path, i)) for i, v in enumerate(value)])
     if kind is complex:
         return _ext(_COMPLEX, [_plain(value.real, path), _plain(value.imag, path)])
     if kind is bytearray:
-        return bytes(value)
+        return msgspec.msgpack.Ext(_BYTEARRAY, bytes(value))
     if kind.__module__ == "numpy":
         return _plain_numpy(value, path)
     fields = fields_of(value)
-    if fields is not None:
-        plain = {k: _plain(v, f"{path}.{k}") for k, v in fields.items()}
-        return _ext(_RECORD, [_type_name(value), plain])
-    raise _refused(value, path)
+    if fields is None:
+        raise _refused(value, path)
+    return _plain_record(value, fields, path)
 
 
-def _refused(value: Any, path: str) -> NotEncodable:
+def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
+    """The packed items of a dict with other keys than text, sorted."""
+    found: dict[bytes, bytes] = {}
+    for key, part in value.items():
+        if not _can_be_key(key):
+            raise NotEncodable(
+                f"a key of type {_name_of(type(key))}{_at(path)} can't be recorded",
+                hint="use text, numbers, or tuples of them as the keys of a dict",
+            )
+        place = (*path, (key,))
+        packed = _pack(_plain(key, place))
+        if packed in found:
+            raise NotEncodable(
+                f"two keys of the dict{_at(path)} are recorded as the same: {_step((key,))}"
+            )
+        found[packed] = _pack(_plain(part, place))
+    return sorted(found.items())
+
+
+def _can_be_key(key: Any) -> bool:
+    """Whether a key is hashed without code of its own, and so in every process."""
+    kind = type(key)
+    if kind is tuple:
+        return all(map(_can_be_key, key))
+    return kind in _KEYS or (kind.__module__ == "numpy" and _is_simple_scalar(key))
+
+
+def _is_simple_scalar(value: Any) -> bool:
+    import numpy as np
+
+    return isinstance(value, np.generic) and not isinstance(value, np.void)
+
+
+def _plain_record(value: Any, fields: dict[str, Any], path: Path) -> msgspec.msgpack.Ext:
+    form, name = form_of(type(value)), records.type_name(value)
+    if form is None:
+        if type(name) is not str or not all(type(key) is str for key in fields):
+            raise _refused(value, path)
+    elif form.obstacle:
+        raise _refused(value, path, form.obstacle)
+    elif len(fields) < len(form.names):
+        missing = next(each for each in form.names if each not in fields)
+        raise _refused(value, path, f"its field {missing!r} has no value")
+    return _ext(_RECORD, [name, {k: _plain(v, (*path, k)) for k, v in fields.items()}])
+
+
+def _plain_numpy(value: Any, path: Path) -> msgspec.msgpack.Ext:
+    import numpy as np
+
+    from runyard.spec import arrays
+
+    size = getattr(value, "nbytes", 0)
+    if isinstance(size, int) and size > LARGEST:
+        raise too_large(f"the array{_at(path)}", size, LARGEST)
+    try:
+        content = arrays.to_data(value)
+    except arrays.Unfit as reason:
+        raise _refused(value, path, str(reason)) from None
+    code = _SCALAR if isinstance(value, np.generic) else _ARRAY
+    return _ext(code, _plain(content, path))
+
+
+_PLAIN_TYPES = (int, float, str, bytes, list, dict, tuple)
+
+
+def _refused(value: Any, path: Path, reason: str = "") -> NotEncodable:
     kind = type(value)
     hint = "return numbers, text, bytes, lists, dicts, dataclasses or numpy arrays"
     if kind in (set, frozenset):
         hint = "a set has no order; return sorted(…) instead"
-    elif isinstance(value, int | float | str):
-        plain = next(base for base in (int, float, str) if isinstance(value, base))
+    elif kind is memoryview:
+        hint = "return bytes(…) of it"
+    elif kind.__mro__[1:2] and any(each.__name__ == "ndarray" for each in kind.__mro__[1:]):
+        hint = "return np.asarray(…) of it"
+    elif isinstance(value, _PLAIN_TYPES) and not reason:
+        plain = next(base for base in _PLAIN_TYPES if isinstance(value, base))
         hint = f"return {plain.__name__}(…) of it"
-    where = f" at {path.lstrip('.')!r}" if path else ""
-    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+    because = f": {reason}" if reason else ""
     return NotEncodable(
-        f"a value of type {name}{where} can't be recorded",
+        f"a value of type {_name_of(kind)}{_at(path)} can't be recorded{because}",
         hint=f'{hint}, or say codec="pickle" for the batch',
+    )
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def _at(path: Path) -> str:
+    return f" at {_text_of(path)!r}" if path else ""
+
+
+def _text_of(path: Path) -> str:
+    """A path as one writes it: `rows[1].best`."""
+    steps = (f".{step}" if type(step) is str else f"[{_step(step)}]" for step in path)
+    return "".join(steps).removeprefix(".")[:LONGEST_PATH]
+
+
+def _step(step: Any) -> str:
+    if type(step) is int:
+        return str(step)
+    try:
+        return repr(step[0])
+    except ValueError:  # an integer of too many digits
+        return "…"
+
+
+def _too_deep() -> NotEncodable:
+    return NotEncodable(
+        f"the value is nested too deeply, or contains itself; {DEEPEST} levels are the most"
     )
 
 
@@ -181,140 +274,67 @@ def _ext(code: int, content: Any) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(code, _pack(content))
 
 
-def _big_int(value: int) -> msgspec.msgpack.Ext:
+def _big_int(value: int, path: Path) -> msgspec.msgpack.Ext:
+    if value.bit_length() > WIDEST:
+        raise NotEncodable(
+            f"the integer{_at(path)} has {value.bit_length():,} bits, at most {WIDEST:,} "
+            "can be written in digits",
+            hint="return its logarithm, or its bytes: value.to_bytes(…)",
+        )
     size = value.bit_length() // 8 + 1
     return msgspec.msgpack.Ext(_BIG_INT, value.to_bytes(size, "big", signed=True))
 
 
-def _plain_numpy(value: Any, path: str) -> msgspec.msgpack.Ext:
-    import numpy as np
-
-    known = isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject
-    if not known or value.dtype.char in "gG":  # the long ones differ between machines
-        raise _refused(value, path)
-    plain = _canonical_array(np.asarray(value))
-    dtype = plain.dtype
-    described = dtype.str if dtype.names is None else _plain(dtype.descr, path)
-    if isinstance(value, np.generic):
-        return _ext(_SCALAR, [described, plain.tobytes()])
-    return _ext(_ARRAY, [described, list(plain.shape), plain.tobytes()])
-
-
-def _canonical_array(array: Any) -> Any:
-    """The array without padding between its fields, and with one NaN for all."""
-    import numpy as np
-
-    if array.dtype.names is not None:
-        from numpy.lib.recfunctions import repack_fields
-
-        packed = np.array(repack_fields(array))
-        for name in packed.dtype.names or ():
-            packed[name] = _canonical_array(packed[name])
-        return packed
-    if array.dtype.kind not in "fc" or not np.isnan(array).any():
-        return array
-    parts = np.array(array, ndmin=1).view(array.real.dtype)
-    parts[np.isnan(parts)] = np.nan
-    return parts.view(array.dtype).reshape(array.shape)
-
-
-def _broken_text(value: Any, path: str) -> str:
+def _broken_text(value: Any, path: Path) -> Path | None:
     """Where in a value a text stands that has no UTF-8 form."""
+    if isinstance(value, str):
+        return None if _is_text(value) else path
     fields = value if isinstance(value, dict) else fields_of(value)
-    inner: Iterable[tuple[str, Any]] = ()
+    inner: Iterable[tuple[Any, Any]] = ()
     if fields is not None:
-        inner = ((f"{path}.{key}", part) for key, part in fields.items())
-        if not all(_is_text(key) for key in fields):
-            return path.lstrip(".") or "a key"
+        if any(_broken_text(key, path) is not None for key in fields):
+            return (*path, ("a key",))
+        inner = ((k if type(k) is str else (k,), part) for k, part in fields.items())
     elif isinstance(value, list | tuple):
-        inner = ((f"{path}[{at}]", part) for at, part in enumerate(value))
-    elif isinstance(value, str) and not _is_text(value):
-        return path.lstrip(".") or "the value"
-    return next((found for place, part in inner if (found := _broken_text(part, place))), "")
+        inner = enumerate(value)
+    if len(path) > DEEPEST:
+        return None
+    found = (_broken_text(part, (*path, step)) for step, part in inner)
+    return next((place for place in found if place is not None), None)
 
 
-def _is_text(text: Any) -> bool:
-    return not isinstance(text, str) or text.encode(errors="replace").decode() == text
-
-
-def fields_of(value: Any) -> dict[str, Any] | None:
-    """What a record holds; None for anything else."""
-    kind = type(value)
-    if kind is Record:
-        return dict(value)
-    names = _field_names(kind)
-    return None if names is None else {name: getattr(value, name) for name in names}
-
-
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    if hasattr(kind, "__dataclass_fields__"):
-        from dataclasses import fields
-
-        return tuple(field.name for field in fields(kind))
-    if issubclass(kind, msgspec.Struct):
-        return kind.__struct_fields__
-    return getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
-
-
-def _type_name(value: Any) -> str:
-    if isinstance(value, Record):
-        return value.type_name
-    return f"{type(value).__module__}:{type(value).__qualname__}"
+def _is_text(text: str) -> bool:
+    return text.encode(errors="replace").decode() == text
 
 
 def _restore(code: int, data: memoryview) -> Any:
     if code == _BIG_INT:
+        if len(data) > WIDEST // 8 + 1:
+            raise ValueError("an integer that is too large")
         return int.from_bytes(data, "big", signed=True)
+    if code == _BYTEARRAY:
+        return bytearray(data)
     content = _unpack(data)
     if code == _TUPLE:
         return tuple(content)
     if code == _MAPPING:
-        return {_unpack(k): _unpack(v) for k, v in content}
+        return dict(_restore_pair(*pair) for pair in content)
     if code == _COMPLEX:
         return complex(*content)
     if code == _RECORD:
-        return _restore_record(*content)
+        return records.restore(*content)
     if code in (_ARRAY, _SCALAR):
-        return _restore_numpy(code, content)
+        from runyard.spec import arrays
+
+        return arrays.from_data(content, scalar=code == _SCALAR)
     raise ValueError(f"unknown extension type {code}")
 
 
-def _restore_numpy(code: int, content: list[Any]) -> Any:
-    import numpy as np
-
-    dtype = np.dtype(content[0])
-    shape = () if code == _SCALAR else content[1]
-    if dtype.itemsize == 0:
-        found = np.zeros(shape, dtype)
-    else:
-        found = np.frombuffer(content[-1], dtype=dtype).reshape(shape).copy()
-    return found[()] if code == _SCALAR else found
-
-
-def _restore_record(type_name: str, fields: dict[str, Any]) -> Any:
-    cls = _loaded_class(type_name)
-    if cls is None or set(_field_names(cls) or ()) != set(fields):
-        return Record(type_name, dict(fields))
-    if issubclass(cls, tuple):
-        return tuple.__new__(cls, (fields[name] for name in cls._fields))  # type: ignore[attr-defined]
-    if issubclass(cls, msgspec.Struct):  # its constructor sets fields and does nothing else
-        return cls(**fields)
-    instance = cls.__new__(cls)
-    for name, value in fields.items():
-        object.__setattr__(instance, name, value)
-    return instance
-
-
-def _loaded_class(type_name: str) -> type | None:
-    """The class of this name if it is here; looks only, so that nothing is imported."""
-    module_name, _, qualname = type_name.partition(":")
-    found: Any = sys.modules.get(module_name)
-    for part in qualname.split("."):
-        found = getattr(found, "__dict__", {}).get(part)
-    if not isinstance(found, type) or _field_names(found) is None:
-        return None
-    runs_code = issubclass(found, msgspec.Struct) and hasattr(found, "__post_init__")
-    return None if runs_code else found
+def _restore_pair(key: bytes, part: bytes) -> tuple[Any, Any]:
+    found = _unpack(key)
+    if not _can_be_key(found):
+        raise ValueError("a key that is not one")
+    return found, _unpack(part)
 
 
 _unpack: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=_restore).decode

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from runyard.spec.codec import fields_of
+from runyard.spec.records import fields_of
+from runyard.spec.shown import named
 
 WHOLE = "value"
 """The path of a value that is one number by itself."""
@@ -18,8 +19,8 @@ def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         return
     inner = value if isinstance(value, dict) else fields_of(value)
     if inner:
-        for key, part in inner.items():
-            yield from parts(part, f"{path}.{key}" if path else str(key))
+        for key, part in named(inner):
+            yield from parts(part, f"{path}.{key}" if path else key)
     elif inner is None and type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         yield path or WHOLE, value.item()
     else:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from functools import cached_property
 from itertools import accumulate, chain, product
 from typing import Any, Literal
@@ -28,7 +27,7 @@ from typing import Any, Literal
 import msgspec
 
 from runyard.errors import BadSpec, SpecChanged
-from runyard.spec.codec import encode
+from runyard.spec.codec import decode, encode
 from runyard.spec.seeds import key_of
 
 _PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None)})
@@ -143,7 +142,7 @@ class Plan:
     def params(self, number: int) -> dict[str, Any]:
         """A task's own parameters: its to change, without another task seeing it."""
         params = self._params(self.place(number))
-        return params if self._is_plain else deepcopy(params)
+        return params if self._is_plain else decode(encode(params))
 
     def replicate(self, number: int) -> int:
         """A task's replicate number."""

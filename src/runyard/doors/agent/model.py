@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from runyard.spec.codec import jsonable
+from runyard.spec.shown import jsonable
 from runyard.spec.status import FINAL_STATES, Priority
 from runyard.spec.status import Status as TaskStatus
 

@@ -1,0 +1,73 @@
+"""Values for people and files: as plain JSON, or as text. Nothing here is read back exactly.
+
+Takes anything at all, since a pickled value may be of any class.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from runyard.spec.codec import DEEPEST, WIDEST
+from runyard.spec.records import fields_of
+
+
+def jsonable(value: Any) -> Any:
+    """The value as plain JSON."""
+    return _json(value, 0)
+
+
+def _json(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return value if value.bit_length() <= WIDEST else hex(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    return "…" if depth > DEEPEST else _json_of_many(value, depth)
+
+
+def _json_of_many(value: Any, depth: int) -> Any:
+    if type(value).__module__ == "numpy":
+        return _json_of_numpy(value, depth)
+    inner = value if isinstance(value, dict) else fields_of(value)
+    if inner is not None:
+        return {k: _json(v, depth + 1) for k, v in named(inner)}
+    if isinstance(value, list | tuple):
+        return [_json(v, depth + 1) for v in value]
+    return shown(value)
+
+
+def _json_of_numpy(value: Any, depth: int) -> Any:
+    from runyard.spec.arrays import is_mostly_form
+
+    if not hasattr(value, "tolist") or is_mostly_form(value.shape):
+        return shown(value)
+    plain = value.tolist()  # itself, where Python has no such type
+    return shown(value) if type(plain) is type(value) else _json(plain, depth + 1)
+
+
+def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
+    """The items of a mapping with each key as a text of its own: 1 and "1" stay apart."""
+    if all(type(key) is str for key in mapping):
+        return mapping.items()
+    names = [key if isinstance(key, str) else shown(key) for key in mapping]
+    if len(set(names)) < len(names):
+        names = [shown(key) for key in mapping]
+    return zip(names, mapping.values(), strict=True)
+
+
+def shown(value: Any) -> str:
+    """The value as Python writes it; its class where that fails."""
+    try:
+        return repr(value).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return f"<{type(value).__qualname__}>"
