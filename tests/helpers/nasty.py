@@ -70,7 +70,7 @@ KEPT: dict[str, Any] = {
     "key NaN": {NAN: 1, -0.0: 2, (NAN, NAN): 3},
     "numpy keys": {np.int64(1): 1, np.str_("a"): 2, np.datetime64("2024-01-01"): 3},
     "text of controls": "\0\r\n\x1b[2J\x85\u2028=1+1<script>&",
-    "deepest": nested(DEEPEST),
+    "deep": nested(DEEPEST - 8),
     "complex NaN in Fortran's order": np.asfortranarray(_odd),
     "complex NaN from a view": np.vstack([_odd, _odd])[::2, ::-1],
     "NaN in half and big-endian": [np.array([NAN, 1], ">f2"), np.array([NAN], ">c16")],

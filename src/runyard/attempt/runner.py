@@ -7,7 +7,6 @@ checksum), so that the engine handles whole lists of rows without looking into t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import os
@@ -305,22 +304,26 @@ class Runner:
                 f"needed more than its limit of {limit:,} bytes"
             ).with_traceback(error.__traceback__)
         info = error_info(error)
+        value, refusal = self._brought(error)
+        if refusal is not None:
+            info = info.with_note(f"what it brought is not recorded: {refusal.message}")
         printed = self._end(work, ok=False)
         row = OutcomeRow.sealed(
-            self._batch, work.task, FAILED, work.attempt, self._shown(error), info.encode(),
+            self._batch, work.task, FAILED, work.attempt, value, info.encode(),
             started, seconds, self._worker,
         )  # fmt: skip
         classes = [c.__name__ for c in type(error).__mro__ if c is not object]
         raised = pack_error(error) if work.packed else None
         return Failure(row, classes, raised, printed)
 
-    def _shown(self, error: BaseException) -> bytes | None:
-        """What the task has to show although it failed."""
+    def _brought(self, error: BaseException) -> tuple[bytes | None, NotEncodable | None]:
+        """What the task has to show although it failed, or why that can't be recorded."""
         if not isinstance(error, TaskError) or error.value is None:
-            return None
-        with contextlib.suppress(NotEncodable):
-            return encode_as(self._codec, error.value)
-        return None
+            return None, None
+        try:
+            return encode_as(self._codec, error.value), None
+        except NotEncodable as refusal:
+            return None, refusal
 
     def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine returns, on a loop of the lane's own."""

@@ -102,7 +102,7 @@ class _Texts:
             value = decode_as(self._codec, row.value)
         for name, part in parts(value):
             if name in self._kinds and part is not None:
-                yield name, part if self._kinds[name] == TEXT else _json(part)
+                yield name, jsonable(part) if self._kinds[name] == TEXT else _json(part)
 
 
 def _json(part: Any) -> str:

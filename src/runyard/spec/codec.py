@@ -57,7 +57,7 @@ def encode(value: Any) -> bytes:
         raise _too_deep() from None
     except UnicodeEncodeError:
         where = _at(_broken_text(value, ()) or ())
-        raise NotEncodable(f"the text{where} is not valid Unicode") from None
+        raise NotEncodable(f"the text{where} can't be recorded: it is not valid Unicode") from None
     except Exception as error:  # of the value's own class, as a rule
         reason = f"{type(error).__name__}: {error}"
         raise NotEncodable(f"the value can't be recorded: {reason}") from error
@@ -170,7 +170,8 @@ def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
         packed = _pack(_plain(key, place))
         if packed in found:
             raise NotEncodable(
-                f"two keys of the dict{_at(path)} are recorded as the same: {_step((key,))}"
+                f"the dict{_at(path)} can't be recorded: two of its keys are recorded alike "
+                f"({_step((key,))})"
             )
         found[packed] = _pack(_plain(part, place))
     return sorted(found.items())
@@ -266,7 +267,8 @@ def _step(step: Any) -> str:
 
 def _too_deep() -> NotEncodable:
     return NotEncodable(
-        f"the value is nested too deeply, or contains itself; {DEEPEST} levels are the most"
+        "the value can't be recorded: it is nested too deeply, or contains itself "
+        f"(at most {DEEPEST} levels)"
     )
 
 
@@ -277,8 +279,8 @@ def _ext(code: int, content: Any) -> msgspec.msgpack.Ext:
 def _big_int(value: int, path: Path) -> msgspec.msgpack.Ext:
     if value.bit_length() > WIDEST:
         raise NotEncodable(
-            f"the integer{_at(path)} has {value.bit_length():,} bits, at most {WIDEST:,} "
-            "can be written in digits",
+            f"the integer{_at(path)} can't be recorded: it has {value.bit_length():,} bits, "
+            f"at most {WIDEST:,} can be written in digits",
             hint="return its logarithm, or its bytes: value.to_bytes(…)",
         )
     size = value.bit_length() // 8 + 1

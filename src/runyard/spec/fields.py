@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from runyard.spec.codec import DEEPEST
 from runyard.spec.records import fields_of
 from runyard.spec.shown import named
 
@@ -12,15 +13,15 @@ WHOLE = "value"
 """The path of a value that is one number by itself."""
 
 
-def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def parts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Every field of a value with its path: what is neither a record nor a mapping, or is empty."""
     if isinstance(value, bool | int | float | str) or value is None:
         yield path or WHOLE, value
         return
     inner = value if isinstance(value, dict) else fields_of(value)
-    if inner:
+    if inner and depth < DEEPEST:
         for key, part in named(inner):
-            yield from parts(part, f"{path}.{key}" if path else key)
+            yield from parts(part, f"{path}.{key}" if path else key, depth + 1)
     elif inner is None and type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         yield path or WHOLE, value.item()
     else:

@@ -123,6 +123,10 @@ class ErrorInfo(NamedTuple):
         """As stored."""
         return encode(list(self))
 
+    def with_note(self, note: str) -> ErrorInfo:
+        """The error with something to know beside its message."""
+        return self._replace(message=f"{self.message} ({note})")
+
     @classmethod
     def decode(cls, data: bytes) -> ErrorInfo:
         """The inverse of `encode`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from runyard.spec.codec import DEEPEST, WIDEST
@@ -23,7 +23,7 @@ def _json(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+        return _text(value)
     if isinstance(value, int):
         return value if value.bit_length() <= WIDEST else hex(value)
     if isinstance(value, float):
@@ -57,9 +57,9 @@ def _json_of_numpy(value: Any, depth: int) -> Any:
 
 def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
     """The items of a mapping with each key as a text of its own: 1 and "1" stay apart."""
-    if all(type(key) is str for key in mapping):
+    if all(type(key) is str and key.isascii() for key in mapping):
         return mapping.items()
-    names = [key if isinstance(key, str) else shown(key) for key in mapping]
+    names = [_written(key, str) for key in mapping]
     if len(set(names)) < len(names):
         names = [shown(key) for key in mapping]
     return zip(names, mapping.values(), strict=True)
@@ -67,7 +67,16 @@ def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
 
 def shown(value: Any) -> str:
     """The value as Python writes it; its class where that fails."""
+    return _written(value, repr)
+
+
+def _written(value: Any, write: Callable[[Any], str]) -> str:
     try:
-        return repr(value).encode("utf-8", "backslashreplace").decode()
+        return _text(write(value))
     except Exception:
         return f"<{type(value).__qualname__}>"
+
+
+def _text(value: str) -> str:
+    """The text, where need be with escapes in place of what no file can hold."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
