@@ -95,6 +95,10 @@ class StoreDamaged(StoreError):
     """Stored bytes are not what was written."""
 
 
+class StoreGone(StoreError):
+    """The files of the store were removed or replaced while it was in use."""
+
+
 class StoreUnready(StoreError):
     """The store can take nothing at the moment; that may pass."""
 

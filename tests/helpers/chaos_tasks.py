@@ -9,10 +9,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,30 @@ def with_child(x: int) -> int:
     note(x)
     if os.environ.get("CHAOS_PACE"):
         subprocess.run(["sleep", os.environ["CHAOS_PACE"]], check=True)
+    return x
+
+
+def copying(x: int, yard: str, copies: str) -> int:
+    """A task that copies its own yard."""
+    note(x)
+    pace()
+    with suppress(shutil.Error):  # a file of the run was there, and is gone
+        shutil.copytree(yard, f"{copies}/{x}")
+    return x
+
+
+def leaving_a_child(x: int, how: str) -> int:
+    """A task that leaves a process behind, which lives on for a while."""
+    note(x)
+    if how == "fork":
+        if os.fork() == 0:
+            time.sleep(100)
+            os._exit(0)
+    elif how == "spawn":
+        os.posix_spawn("/bin/sleep", ["sleep", "100"], os.environ)
+    else:
+        subprocess.Popen(["sleep", "100"], close_fds=False)
+    time.sleep(100)
     return x
 
 

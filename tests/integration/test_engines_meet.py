@@ -137,7 +137,8 @@ def test_what_a_dead_engine_left_is_swept_and_a_living_ones_is_not(
     (folder / f"{dead}{dead}.slots").write_bytes(bytes(64))
     yard.run(ry.grid(noted, params={"folder": str(tmp_path)}, x=[1]), backend="serial")
     left = {path.name for path in folder.iterdir()}
-    assert left == {f"{living}.slots", f"{living}-0.stdout", f"{dead}{dead}.slots"}
+    its = {f"{living}.alive", f"{living}.slots", f"{living}-0.stdout"}
+    assert left == its | {f"{dead}{dead}.slots"}
     with yard.store.snapshot() as view:
         assert [row.id for row in view.engines()] == [living]
     yard.store.drop_life(living)

@@ -136,7 +136,9 @@ class Engine:
             if self._intake is None or self._intake.keep_values:
                 stack.callback(self._describe(recorder).finish)
             with self._signals(loop):
-                end = loop.run()
+                reached = loop.run()
+            self._store.check_place()  # or all of it may be recorded nowhere
+            end = reached
         if meter is not None and end in (End.METRIC, End.FINISHED):
             missing = meter.missing(at_the_end=end is End.FINISHED)
             if missing is not None:
@@ -159,6 +161,14 @@ class Engine:
         backend = self._backend
         number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
         self._store.hold_life(number)  # before others can see it and take it for dead
+        try:
+            return number, self._begun(tx, number)
+        except BaseException:
+            self._store.drop_life(number)
+            raise
+
+    def _begun(self, tx: Transaction, number: int) -> Recorded:
+        """The batch as this engine takes it up; dead ones are cleared away first."""
         sweep_dead_engines(tx, self._store, self._folder)
         beside_others = is_running(tx, self._store, self._recorded)
         tx.update_engine(number, batch=self._recorded.id)
@@ -181,7 +191,7 @@ class Engine:
         code = extended(Recorded(found), self._code, number, clock.now())
         if code is not None:
             changes["code"] = code
-        return number, Recorded(tx.update_batch(found.id, **changes))
+        return Recorded(tx.update_batch(found.id, **changes))
 
     def _sign_off(self, number: int, loop: Loop | None) -> None:
         claims = loop.leave() if loop else []

@@ -11,13 +11,14 @@ from runyard.schedule.listed import record_listed
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
 from runyard.store.base import Store, Transaction
+from runyard.store.life import FOLDER
 from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, EngineRow
 
 
 def run_folder(yard: Path) -> Path:
     """Where engines keep what is gone when they end."""
-    folder = yard / "run"
+    folder = yard / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

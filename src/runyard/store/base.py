@@ -252,6 +252,9 @@ class Store(ABC):
     def drop_life(self, engine: int) -> None:
         """The inverse of `hold_life`."""
 
+    def check_place(self) -> None:  # noqa: B027 - most stores can't be moved away
+        """Raise where the store is no longer the one that was opened; costs next to nothing."""
+
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         """Call this when others have changed something; gives what ends that.
 

@@ -1,86 +1,77 @@
-"""Which engines live: a byte lock each in one file, which the kernel lets go when they die.
+"""Which engines live: each holds a lock on a file of its own, which the kernel drops when it dies.
 
-Record locks belong to a process and are not inherited by its children, so a worker that outlives
-its engine for a moment does not keep it alive. All of them vanish when the process closes any
-descriptor of the file: so each process opens it once, and closes it when it holds none.
+run/<engine>.alive
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 
+from runyard.errors import StoreGone
+from runyard.store.locks import OpenFile
+
+FOLDER = "run"
+
 _lock = threading.Lock()
-_descriptors: dict[tuple[int, str], int] = {}
-_held: set[tuple[int, str, int]] = set()
+_held: dict[Path, OpenFile] = {}  # by this process, whichever store object asked
 
 
 class LifeLocks:
     """The locks of one yard."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = str(path.resolve())
+    def __init__(self, yard: Path) -> None:
+        self._folder = yard.resolve() / FOLDER
 
     def hold(self, engine: int) -> None:
         """Show this engine as alive for as long as the process lives."""
+        path = self._path(engine)
         with _lock:
-            fcntl.lockf(self._descriptor(), fcntl.LOCK_EX, 1, engine)
-            _held.add((os.getpid(), self._path, engine))
+            held = _held.get(path)
+            if held is not None and held.is_at(path):
+                return
+            self._folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                file = OpenFile(path, os.O_RDWR | os.O_CREAT)
+                file.lock()
+                if file.is_at(path):  # else `held` of another process had just found it free
+                    break
+                file.close()
+            _held[path] = file
 
     def drop(self, engine: int) -> None:
         """Show it no longer."""
+        path = self._path(engine)
         with _lock:
-            fcntl.lockf(self._descriptor(), fcntl.LOCK_UN, 1, engine)
-            _held.discard((os.getpid(), self._path, engine))
-            self._close_if_idle()
+            file = _held.pop(path, None)
+            if file is not None and file.is_open:
+                if file.is_at(path):
+                    path.unlink(missing_ok=True)
+                file.close()
 
     def held(self, engine: int) -> bool:
         """Whether some process holds this engine's lock."""
-        with _lock:
-            if (os.getpid(), self._path, engine) in _held:
-                return True
-            descriptor = self._descriptor()
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, engine)
-                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, engine)
-            except OSError:
-                return True
-            finally:
-                self._close_if_idle()
-            return False
-
-    def ring(self) -> None:
-        """Let engines see that there is news: by the time of the file, which nobody has to open."""
-        now = time.time_ns()
-        with suppress(FileNotFoundError):  # there is no engine
-            os.utime(self._path, ns=(now, now))
-
-    def rung(self) -> int:
-        """When somebody last did."""
         try:
-            return Path(self._path).stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
-
-    def _descriptor(self) -> int:
-        key = os.getpid(), self._path
-        if key not in _descriptors or not self._is_current(_descriptors[key]):
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            _descriptors[key] = os.open(self._path, flags, 0o644)
-        return _descriptors[key]
-
-    def _close_if_idle(self) -> None:
-        mine = os.getpid(), self._path
-        if not any(held[:2] == mine for held in _held):
-            os.close(_descriptors.pop(mine))
-
-    def _is_current(self, descriptor: int) -> bool:
-        """False when the yard was removed and made anew under this process."""
-        try:
-            return os.path.samestat(os.fstat(descriptor), Path(self._path).stat())
+            file = OpenFile(self._path(engine), os.O_RDONLY)
         except FileNotFoundError:
             return False
+        except PermissionError:  # who may not look must not take it for dead
+            return True
+        try:
+            return not file.lock(shared=True, wait=False)
+        finally:
+            file.close()
+
+    def check(self) -> None:
+        """Raise where the file of an engine of this process is gone: others take it for dead."""
+        for path, file in list(_held.items()):
+            if path.parent == self._folder and file.is_open and not file.is_at(path):
+                raise StoreGone(
+                    f"{path} was removed while its engine was running",
+                    hint="leave the files of a yard alone while it is in use; `runyard resume` "
+                    "goes on from what is recorded",
+                )
+
+    def _path(self, engine: int) -> Path:
+        return self._folder / f"{engine}.alive"

@@ -7,7 +7,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from itertools import chain
@@ -34,13 +35,13 @@ from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
+from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.life import LifeLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
 from runyard.store.sql import SqlTransaction
 from runyard.store.writing import Clash, Values
 
-BUSY_SECONDS = 60.0
 GROUP = 50
 """Rows in one INSERT: the interpreter lock changes hands once for all of them."""
 
@@ -104,13 +105,14 @@ class SqliteStore(Store):
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
         self.location = str(path)
-        self._path = path
+        self._path = path = path.absolute()  # connections are opened later, too
         self._durable = durable
         self._writing = threading.RLock()
         self._writer: Connection | None = None
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._life = LifeLocks(path.with_name("yard.lock"))
+        self._life = LifeLocks(path.parent)
+        self._lock = WriteLock(path.with_name("yard.lock"))
         dialect = _dialect()
         # Not a method: SQLAlchemy keeps the creator of a connection in use for ever, and so the
         # store itself with all its descriptors.
@@ -119,25 +121,39 @@ class SqliteStore(Store):
         self._engine = Engine(pool, dialect, sqlalchemy.make_url("sqlite://"))
         self._engine.update_execution_options(compiled_cache=_compiled)
         event.listen(self._engine, "begin", _begin)
-        with translated(self.location), self._begun("BEGIN IMMEDIATE") as connection:
+        self._pinning = threading.Lock()
+        self._pins: Pins | None = None
+        self._let_go: Callable[[], object] = lambda: None
+        with (
+            translated(self.location),
+            self._lock.held(),
+            self._begun("BEGIN IMMEDIATE") as connection,
+        ):
             migrate(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        with self._writing, translated(self.location):
+        with self._writing, translated(self.location), self._lock.held():
             if self._writer is None:
                 self._writer = self._open("BEGIN IMMEDIATE")
             with self._writer.begin():
+                self.check_place()
                 transaction = SqliteTransaction(self._writer, self.alive)
                 yield transaction
                 faults.point("commit")
+            self.check_place()
             if transaction.has_news:
-                self._life.ring()
+                self._lock.ring()
 
     @contextmanager
     def snapshot(self) -> Iterator[SqlSnapshot]:
         with translated(self.location), self._begun("BEGIN") as connection:
+            self._check_files()
             yield SqlSnapshot(connection)
+
+    def check_place(self) -> None:
+        self._check_files()
+        self._life.check()
 
     def alive(self, engine: int) -> bool:
         return self._life.held(engine)
@@ -149,14 +165,18 @@ class SqliteStore(Store):
         self._life.drop(engine)
 
     def news(self) -> object:
-        return self._life.rung()
+        return self._lock.rung()
 
     def spare(self) -> int:
         with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
             return Pages.of(connection).spare
 
     def compact(self) -> int:
-        with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
+        with (
+            translated(self.location),
+            self._lock.held(),
+            closing(_connect(self._path, self._durable)) as connection,
+        ):
             return vacuum(connection, self._path)
 
     def check(self) -> Iterator[str]:
@@ -174,7 +194,12 @@ class SqliteStore(Store):
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
-        self._engine.dispose()
+            self._let_go()
+            self._pins = None
+
+    def _check_files(self) -> None:
+        if self._pins is not None:
+            self._pins.check()
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Connection]:
@@ -182,7 +207,22 @@ class SqliteStore(Store):
             yield connection
 
     def _open(self, begin: str) -> Connection:
-        return self._engine.connect().execution_options(runyard_begin=begin)
+        connection = self._engine.connect().execution_options(runyard_begin=begin)
+        with self._pinning:
+            if self._pins is None:  # the first time, or again after `close`
+                self._pins = Pins.take(self._path.resolve())
+                finalizer = weakref.finalize(self, _let_go, self._engine, self._pins, self._lock)
+                finalizer.atexit = False
+                self._let_go = finalizer
+        return connection
+
+
+def _let_go(engine: Engine, pins: Pins, lock: WriteLock) -> None:
+    """In this order, so that SQLite never works without the locks it believes to hold."""
+    pins.loosen()
+    engine.dispose()
+    pins.close()
+    lock.close()
 
 
 def _connect(path: Path, durable: bool) -> sqlite3.Connection:
@@ -190,6 +230,7 @@ def _connect(path: Path, durable: bool) -> sqlite3.Connection:
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     _use_wal(connection)
+    connection.execute("PRAGMA schema_version").fetchone()  # opens the log, if nothing else did
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA wal_autocheckpoint=4000")
     connection.execute("PRAGMA cache_size=-16000")

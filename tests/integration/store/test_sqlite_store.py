@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -344,8 +345,7 @@ def test_an_engine_of_a_yard_that_was_removed_and_made_anew_is_seen_by_others(pa
     first.hold_life(1)
     first.drop_life(1)
     first.close()
-    for entry in path.parent.iterdir():
-        entry.unlink()
+    shutil.rmtree(path.parent)
     second = SqliteStore(path)
     second.hold_life(2)
     check = f"""

@@ -1,0 +1,164 @@
+"""What keeps a SQLite file whole where SQLite's own locks may be dropped.
+
+SQLite's locks are POSIX record locks: a task that reads `yard.db` inside the engine's own process
+(a copy of the yard does) drops them when it closes the file. Without more, the next process to
+close the store would take itself for the last one and remove the log that the engine writes to,
+and two processes could write at once. So beside SQLite's locks there are ours, which stay:
+
+    yard.lock       locked by the one process that writes
+    yard.db         a read lock on SQLite's shared bytes: the log is in use
+    yard.db-shm     a read lock on the byte that says the index of the log is in use
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runyard.errors import StoreError, StoreGone
+from runyard.store.locks import OpenFile
+
+BUSY_SECONDS = 60.0
+
+_SHARED = (0x40000002, 510)  # SQLite's file format fixes both places
+_INDEX_IN_USE = (128, 1)
+
+Identity = tuple[int, int]
+
+
+class WriteLock:
+    """Lets one process write at a time; its time tells the others that there is news."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: OpenFile | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it; raises where another process does not let go."""
+        file = self._locked()
+        try:
+            yield
+        finally:
+            file.unlock()
+
+    def ring(self) -> None:
+        """Let engines see that there is news: by the time of the file, which nobody has to open."""
+        now = time.time_ns()
+        with suppress(FileNotFoundError):
+            os.utime(self._path, ns=(now, now))
+
+    def rung(self) -> int:
+        """When somebody last did."""
+        try:
+            return self._path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _locked(self) -> OpenFile:
+        until, pause = time.monotonic() + BUSY_SECONDS, 0.0005
+        while True:
+            file = self._opened()
+            if file.lock(wait=False):
+                if file.is_at(self._path):
+                    return file
+                file.close()
+                continue
+            if time.monotonic() > until:
+                raise StoreError(
+                    f"the store {self._path.parent} can't be written: another process has been "
+                    f"writing for {BUSY_SECONDS:g} s",
+                    hint="is one of them stopped?  runyard status",
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+    def _opened(self) -> OpenFile:
+        if self._file is None or not self._file.is_open:
+            self._file = OpenFile(self._path, os.O_RDWR | os.O_CREAT)
+        return self._file
+
+
+class Pins:
+    """Holds the files of an open store in place, and knows when others were put there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found = {each: _identity(each) for each in _files(path)}
+        self._database = OpenFile(path, os.O_RDONLY)
+        self._index = OpenFile(path.with_name(path.name + "-shm"), os.O_RDONLY)
+        self._hold(hold=True)
+        self.users = 0
+
+    @classmethod
+    def take(cls, path: Path) -> Pins:
+        """Those of this process: closing a second set would drop locks of SQLite's own."""
+        with _sharing:
+            pins = _pins.get(path)
+            if pins is None or not pins.is_current:
+                pins = _pins[path] = cls(path)
+            pins.users += 1
+            return pins
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the files at their places are still those that were opened."""
+        return self._database.is_open and all(
+            _identity(path) == found for path, found in self._found.items()
+        )
+
+    def check(self) -> None:
+        """Raise where they are not."""
+        for path, found in self._found.items():
+            if _identity(path) != found:
+                raise StoreGone(
+                    f"{path} was removed or replaced while it was in use: nothing more is "
+                    "recorded, and what was recorded last may be lost",
+                    hint="put the yard back, or run the batch again",
+                )
+
+    def loosen(self) -> None:
+        """Before SQLite's connections close: let it see whether they are the last."""
+        with _sharing:
+            self.users -= 1
+            if not self.users:
+                self._hold(hold=False)
+
+    def close(self) -> None:
+        """After they have."""
+        with _sharing:
+            if self.users:
+                return
+            if _pins.get(self._path) is self:
+                del _pins[self._path]
+            self._database.close()
+            self._index.close()
+
+    def _hold(self, *, hold: bool) -> None:
+        self._database.share(*_SHARED, hold=hold)
+        self._index.share(*_INDEX_IN_USE, hold=hold)
+
+
+_sharing = threading.RLock()  # a store that is collected lets go in the middle of anything
+_pins: dict[Path, Pins] = {}
+
+
+def _files(path: Path) -> list[Path]:
+    return [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))]
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
