@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from chaos_run import Scene, assert_sound, engine, family, photograph
+from chaos_run import Scene, assert_sound, engine, family, finish, photograph, unbroken
 from polling import eventually
 
 import runyard as ry
@@ -46,3 +49,59 @@ def test_an_engine_that_is_killed_is_dead_although_a_child_of_its_task_lives(
         parent.process.wait()
         assert not living(yard.store)
         assert len(family(parent.mark)) == 1
+
+
+def test_an_engine_whose_yard_is_removed_and_made_anew_claims_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "steady", 300, pace=0.02)
+    with engine(scene) as robbed:
+        robbed.until_started(20)
+        scene.yard.rename(tmp_path / "away")
+        with ry.Yard(scene.yard) as fresh:
+            assert fresh.status() == []
+        assert robbed.wait() == 3, robbed.output
+        assert robbed.told["error"] == "StoreGone", robbed.output
+        assert "removed or replaced" in robbed.told["message"]
+        robbed.gone()
+    assert photograph(scene.yard).tasks == set()
+    assert finish(scene)["completed"] == 300
+
+
+@pytest.mark.parametrize("name", ["yard.db", "yard.db-wal", "run"])
+def test_an_engine_whose_files_are_removed_ends_and_the_rest_can_be_resumed(
+    tmp_path: Path, name: str
+) -> None:
+    scene = Scene(tmp_path, "steady", 300, pace=0.02)
+    with engine(scene) as robbed:
+        robbed.until_started(20)
+        (scene.yard / name).rename(tmp_path / "away")
+        assert robbed.wait() == 3, robbed.output
+        assert robbed.told["error"] == "StoreGone", robbed.output
+        robbed.gone()
+    assert finish(scene)["digest"] == unbroken(scene)
+
+
+def test_an_audit_log_that_is_removed_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "counted", 200, pace=0.02)
+    with engine(scene) as robbed:
+        robbed.until_started(20)
+        shutil.rmtree(scene.yard / "batches")
+        assert robbed.wait() == 0, robbed.output
+    with ry.Yard(scene.yard) as yard:
+        events = [event["event"] for event in yard.events(scene.name)]
+    assert events[0] == "AuditRestarted"
+    assert events[-1] == "BatchFinished"
+    assert_sound(scene)
+
+
+def test_workers_that_cannot_be_replaced_say_which_file_is_missing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "steady", 300, pace=0.02)
+    with engine(scene) as robbed:
+        robbed.until_started(20)
+        for path in scene.yard.glob("run/*.slots"):
+            path.unlink()
+        for pid in robbed.workers():
+            os.kill(pid, signal.SIGKILL)
+        assert robbed.wait() == 3, robbed.output
+        assert ".slots was removed" in robbed.told["message"]
+        robbed.gone()
+    assert finish(scene)["digest"] == unbroken(scene)

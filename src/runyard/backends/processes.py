@@ -226,6 +226,11 @@ class ProcessesBackend(Backend):
             with contextlib.suppress(KeyError):
                 self._crew.selector.unregister(lane.channel)
             lane.channel.close()
+        if not self._slots.path.exists():
+            raise BackendError(
+                f"no worker can be started: {self._slots.path} was removed during the run",
+                hint="leave the files of a yard alone while it is in use; `runyard resume` goes on",
+            )
         self._slots.clear(lane.number)
         self._crew.fork(lane)
         self._crew.write(lane, JOB, self._frame)

@@ -98,7 +98,7 @@ class AuditLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self) -> None:
+    def _open(self, *, again: bool = False) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -107,7 +107,8 @@ class AuditLog:
         self._pid = os.getpid()
         try:
             with self._locked():
-                pass
+                if again and not self._size:  # the story so far went with the file
+                    self._write([self._body({"event": "AuditRestarted", "at": clock.now()})])
         except BaseException:
             self._close_file()
             raise
@@ -122,10 +123,11 @@ class AuditLog:
         """Hold the file alone, with `_size` and `_link` those of its end."""
         if self._fd < 0:
             raise StoreError(f"The audit log {self.path} is closed.")
-        if self._pid != os.getpid():
+        removed = not self._is_at_its_place()
+        if removed or self._pid != os.getpid():
             # A forked child shares the parent's lock with the parent: it needs a file of its own.
             self._close_file()
-            self._open()
+            self._open(again=removed)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             if os.fstat(self._fd).st_size != self._size:
@@ -133,6 +135,12 @@ class AuditLog:
             yield
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _is_at_its_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        except FileNotFoundError:
+            return False
 
     def _catch_up(self) -> None:
         size = os.fstat(self._fd).st_size
