@@ -118,6 +118,9 @@ class StoreAway(StoreUnready):
     """The database server can't be reached."""
 
     patience = 120.0
+    last_seconds = 3.0
+    """The same, where this process is to end at once."""
+
     waiting = "the database can't be reached: nothing more is started until it is back"
 
 

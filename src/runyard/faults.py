@@ -2,7 +2,7 @@
 
 A test arms a point in a child process through the environment, for instance
 `RUNYARD_FAULT=commit:3:kill`: the third time the engine reaches `commit`, it dies by SIGKILL.
-`error` in place of `kill` raises an OSError there.
+`error` in place of `kill` raises an OSError there, and `stop` pauses the process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import signal
 POINTS = ("claim", "result", "commit", "committed", "audit")
 """Every point there is, in the order in which an outcome passes them."""
 
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 _armed: dict[str, tuple[int, str]] = {}
 _reached: dict[str, int] = {}
 
 
 def arm(name: str, at: int, action: str) -> None:
-    """Let the `at`-th arrival at a point end in `action`: kill or error."""
-    if name not in POINTS or action not in ("kill", "error"):
+    """Let the `at`-th arrival at a point end in `action`: kill, stop or error."""
+    if name not in POINTS or action not in (*_SIGNALS, "error"):
         raise ValueError(f"no fault point {name!r} with action {action!r}")
     _armed[name] = (at, action)
 
@@ -41,9 +42,10 @@ def point(name: str) -> None:
     _reached[name] = _reached.get(name, 0) + 1
     if _reached[name] != armed[0]:
         return
-    if armed[1] == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    raise OSError(errno.EIO, f"fault point {name!r}")
+    number = _SIGNALS.get(armed[1])
+    if number is None:
+        raise OSError(errno.EIO, f"fault point {name!r}")
+    os.kill(os.getpid(), number)
 
 
 def _arm_from_environment() -> None:

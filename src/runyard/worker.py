@@ -27,12 +27,38 @@ RESTING = {end.value for end in (End.BUDGET, End.METRIC, End.FAIL_FAST, End.DEAD
 """Ends of a batch that a worker leaves alone until something of it changes on record."""
 
 
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds until a batch is tried again of which a turn got nothing, though there was something."""
+
+
 class Turn(NamedTuple):
     """What a worker did with one batch."""
 
     batch: str
     tasks: int  # that it recorded
     end: str
+
+
+class Fruitless(NamedTuple):
+    """A batch of which the last turn got nothing: its tasks are free, and still locked."""
+
+    seen: tuple[int, int, int]  # how it stood then
+    pause: float
+    until: float
+
+    @classmethod
+    def after(cls, row: BatchRow, before: Fruitless | None) -> Fruitless:
+        """The first pause, or twice the one before."""
+        pause = FIRST_PAUSE if before is None else min(LONGEST_PAUSE, 2 * before.pause)
+        return cls(_standing(row), pause, clock.monotonic() + pause)
+
+    def rests(self, row: BatchRow) -> bool:
+        """Whether it is to be left alone for now."""
+        return clock.monotonic() < self.until and self.seen == _standing(row)
+
+
+def _standing(row: BatchRow) -> tuple[int, int, int]:
+    return row.total, row.done, row.frontier
 
 
 class Worker:
@@ -62,6 +88,7 @@ class Worker:
         self._on_turn = on_turn
         self._say = say  # what a person should know, between two turns
         self._resting: dict[int, BatchRow] = {}  # batches that ended early here, as they were then
+        self._fruitless: dict[int, Fruitless] = {}
         self._foreign: set[int] = set()  # batches that this worker can't run
         self._known: dict[int, int] = {}  # those it can, and how many tasks that was said of
         self._news = threading.Event()
@@ -83,10 +110,13 @@ class Worker:
                     if not self._forever and clock.monotonic() - reached > StoreAway.patience:
                         raise
                     self._say(error.message)
+        except BaseException:
+            store.hurry(StoreAway.last_seconds)
+            raise
         finally:
             unlisten()
-            store.write(lambda tx: tx.sign_off(number))
-            store.drop_life(number)
+            self._sign_off(number)
+            store.relax()
         return turns
 
     def _go_on(self, number: int, turns: list[Turn]) -> bool:
@@ -108,6 +138,14 @@ class Worker:
         self._yard.store.hold_life(number)
         return number
 
+    def _sign_off(self, number: int) -> None:
+        try:
+            self._yard.store.write(lambda tx: tx.sign_off(number))
+        except StoreAway as error:  # others see it end when its lease does
+            self._say(error.message)
+        finally:
+            self._yard.store.drop_life(number)
+
     def _is_told_to_stop(self, number: int) -> bool:
         with self._yard.store.snapshot() as view:
             return any(row.id == number and row.stop for row in view.engines())
@@ -115,7 +153,7 @@ class Worker:
     def _next(self) -> BatchRow | None:
         with self._yard.store.snapshot() as view:
             while True:
-                without = self._without(view)
+                without = self._without(view) | self._locked(view)
                 row = next_batch(view, self._yard.store.alive, without=without)
                 if row is None or self._known.get(row.id) == row.total:
                     return row
@@ -131,6 +169,11 @@ class Worker:
             if view.batch_by_id(number) != row:
                 del self._resting[number]
         return self._foreign | self._resting.keys()
+
+    def _locked(self, view: Snapshot) -> set[int]:
+        """Batches to leave alone for a moment: what is free of them can't be had yet."""
+        found = ((number, view.batch_by_id(number)) for number in self._fruitless)
+        return {n for n, row in found if row is not None and self._fruitless[n].rests(row)}
 
     def _left_to_others(self) -> bool:
         """Whether others hold what is left: should they die, it is ours to do."""
@@ -151,7 +194,7 @@ class Worker:
 
         def outranked(tx: Transaction) -> bool:
             served = tx.batch_by_id(row.id) or row
-            without = self._without(tx)
+            without = self._without(tx) | self._locked(tx)
             return next_batch(tx, store.alive, above=served.priority, without=without) is not None
 
         ended: list[BatchFinished | BatchStopped] = []
@@ -177,5 +220,16 @@ class Worker:
         if after is not None and end in RESTING:
             self._resting[row.id] = after
         turn = Turn(row.name, sum(event.recorded for event in ended), end)
+        if after is not None and end == End.LEFT.value and not turn.tasks:
+            self._rest_briefly(after)
+            return turn
+        self._fruitless.pop(row.id, None)
         self._on_turn(turn)
         return turn
+
+    def _rest_briefly(self, row: BatchRow) -> None:
+        """Say once that a batch's free tasks can't be had, and try again after growing pauses."""
+        before = self._fruitless.get(row.id)
+        self._fruitless[row.id] = rest = Fruitless.after(row, before)
+        if rest.pause == 2 * FIRST_PAUSE:
+            self._say(f"{row.name} is tried again later: its free tasks are still locked")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -41,9 +44,28 @@ class Server:
     def start(self) -> None:
         self._server.ensure_postgres_running()
 
+    def freeze(self) -> None:
+        """Let it answer nothing, and close nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        for process in self._family():
+            with suppress(psutil.NoSuchProcess):  # a session that has just ended
+                process.send_signal(number)
+
+    def _family(self) -> list[psutil.Process]:
+        lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
+        postmaster = psutil.Process(int(lines[0]))
+        return [postmaster, *postmaster.children(recursive=True)]
+
     def remove(self) -> None:
         if self._lives:
             self._lives = False
+            self.thaw()
             self.stop()
             shutil.rmtree(self.folder, ignore_errors=True)
 

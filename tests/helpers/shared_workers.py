@@ -36,9 +36,13 @@ class Crowd:
             yard.submit(batch.with_options(**options))
 
     def worker(self, *words: str, pace: float = 0.002, **variables: str) -> subprocess.Popen[str]:
+        return self.start("worker", "--workers", "1", "--json", *words, pace=pace, **variables)
+
+    def start(self, *words: str, pace: float = 0.002, **variables: str) -> subprocess.Popen[str]:
+        """Any command, in a process of its own."""
         number = len(self.processes)
         process = subprocess.Popen(
-            [sys.executable, "-m", "runyard", "worker", "--workers", "1", "--json", *words],
+            [sys.executable, "-m", "runyard", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

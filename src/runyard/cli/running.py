@@ -12,7 +12,7 @@ import click
 
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.session import Session, style
-from runyard.errors import NotFound
+from runyard.errors import NotFound, StoreAway
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
@@ -171,9 +171,10 @@ def carry_out(
     except (KeyboardInterrupt, SystemExit) as end:
         interrupted = code_of(end)
     if interrupted:
+        yard.store.hurry(StoreAway.last_seconds)
         try:
             result = yard.results(name)
-        except NotFound:
+        except (NotFound, StoreAway):
             return interrupted
     code = (tell or tell_result)(session, result)
     return interrupted or code

@@ -20,7 +20,7 @@ from runyard.attempt.runner import StopNow
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Job
 from runyard.backends.base import Backend
-from runyard.errors import NotFound, StoreFull, UsageError
+from runyard.errors import NotFound, StoreAway, StoreFull, UsageError
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -116,6 +116,7 @@ class Engine:
         loop: Loop | None = None
         with contextlib.ExitStack() as stack:
             # From the last to the first: nothing more comes in, all of it is written, sign off.
+            stack.callback(self._store.relax)
             stack.callback(lambda: self._sign_off(number, loop))
             stack.callback((slots := self._slots(number)).close, remove=True)
             audit = stack.enter_context(self._audit_log())
@@ -207,10 +208,17 @@ class Engine:
 
         try:
             self._store.write(leave)
+        except StoreAway:
+            if self.signal is None:
+                raise
+            text = "the database does not answer; what it has recorded stays"
+            self._publish(Notice(batch=self._recorded.name, text=text, level="warning"))
         finally:
             self._store.drop_life(number)
 
     def _close_recorder(self, recorder: Recorder, end: End | None, begin: float) -> None:
+        if isinstance(recorder.error, StoreAway):
+            self._store.hurry(StoreAway.last_seconds)
         if recorder.error is None:
             counts = recorder.counts
             told: dict[str, Any] = {
@@ -349,6 +357,7 @@ class Engine:
 
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             if self.signal is not None:
+                self._store.hurry(StoreAway.last_seconds)
                 raise StopNow
             self.signal = number
             loop.stop(End.INTERRUPTED)

@@ -218,7 +218,8 @@ class Recorder:
             self._unready_since = now
             self._wake()
         at_its_end = self._closing and isinstance(error, StoreFull)
-        if at_its_end or now - self._unready_since > error.patience:
+        waited = now - self._unready_since
+        if at_its_end or waited > error.patience or self._store.is_hurried:
             self.error = error
             self._wake()
             return True

@@ -232,6 +232,17 @@ class Store(ABC):
     look_seconds: float = 0.2
     """How often to look for what others did, where nobody tells."""
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether a database that does not answer is not worth another try; see `hurry`."""
+        return False
+
+    def hurry(self, seconds: float) -> None:  # noqa: B027
+        """Give a database up that is silent for so long, until `relax`: the process is to end."""
+
+    def relax(self) -> None:  # noqa: B027
+        """Wait for it as before."""
+
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
         """A unit of work that writes: all or nothing, one at a time, safe from many threads."""
@@ -276,8 +287,9 @@ class Store(ABC):
             try:
                 with self.transaction() as tx:
                     return work(tx)
-            except (StoreAway, StoreConflict):
-                if clock.monotonic() > until:
+            except (StoreAway, StoreConflict) as error:
+                gives_up = self.is_hurried and isinstance(error, StoreAway)
+                if gives_up or clock.monotonic() > until:
                     raise
 
     def spare(self) -> int:

@@ -4,6 +4,9 @@ Each engine has a lease that a thread renews, and its session holds a lock that 
 when the process dies. Dead is an engine whose lease has run out (its machine is gone, or it was
 paused), and at once one whose lock is free although the server has not been restarted since the
 lease was last renewed. No client's clock is asked.
+
+An engine that was paused in the middle of a transaction still holds locks there. So the sessions of
+one whose lease has run out are ended by the others: it finds them closed, and opens new ones.
 """
 
 from __future__ import annotations
@@ -24,14 +27,16 @@ BEATS = 5
 _SPACE = "hashtext('runyard.engine.' || current_schema())"
 _CREATE = """
     CREATE TABLE IF NOT EXISTS leases (
-        engine BIGINT PRIMARY KEY, until TIMESTAMPTZ NOT NULL, renewed TIMESTAMPTZ NOT NULL
+        engine BIGINT PRIMARY KEY, until TIMESTAMPTZ NOT NULL, renewed TIMESTAMPTZ NOT NULL,
+        owner TEXT NOT NULL
     )
 """
 _RENEW = """
     INSERT INTO leases
-    SELECT engine, clock_timestamp() + make_interval(secs => %s), clock_timestamp()
+    SELECT engine, clock_timestamp() + make_interval(secs => %s), clock_timestamp(), %s
     FROM unnest(%s::bigint[]) AS engine
-    ON CONFLICT (engine) DO UPDATE SET until = excluded.until, renewed = excluded.renewed
+    ON CONFLICT (engine) DO UPDATE SET
+        until = excluded.until, renewed = excluded.renewed, owner = excluded.owner
 """
 _LIVE = f"""
     SELECT until > clock_timestamp() AND NOT (
@@ -41,6 +46,16 @@ _LIVE = f"""
     ) FROM leases WHERE engine = %s
 """
 
+_END_OVERDUE = """
+    SELECT pg_terminate_backend(session.pid) FROM (
+        SELECT DISTINCT pid FROM pg_stat_activity JOIN leases
+        ON right(application_name, length(owner)) = owner
+        WHERE until < clock_timestamp() AND owner <> %s AND datname = current_database()
+        AND xact_start IS NOT NULL
+    ) AS session
+"""
+"""End what holds locks; `xact_start` is hidden where this role may not end the session."""
+
 Connect = Callable[[], "psycopg.Connection[Any]"]
 
 
@@ -48,10 +63,14 @@ class Leases:
     """The leases of one store."""
 
     def __init__(
-        self, connect: Connect, translated: Callable[[], AbstractContextManager[None]]
+        self,
+        connect: Connect,
+        translated: Callable[[], AbstractContextManager[None]],
+        owner: str,
     ) -> None:
         self._connect = connect
         self._translated = translated
+        self._owner = owner  # what the names of this store's sessions end in
         self._lock = threading.RLock()
         self._held: set[int] = set()
         self._session: psycopg.Connection[Any] | None = None  # holds the locks
@@ -69,6 +88,13 @@ class Leases:
         with self._lock, self._translated():
             self._held.add(engine)
             self._renew()
+        self.watch()
+
+    def watch(self) -> None:
+        """Begin to renew leases, and to end sessions of engines whose leases have run out."""
+        if self._thread is not None:
+            return
+        with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._beat, name="runyard-lease", daemon=True
@@ -108,16 +134,27 @@ class Leases:
         self._held.clear()
 
     def _ask(self, engine: int) -> bool:
-        if self._asking is None:
+        found = self._asked(_LIVE, [engine]).fetchone()
+        if found is None or found[0]:
+            return found is not None
+        self._end_overdue()  # before somebody takes what it held
+        return False
+
+    def _asked(self, query: str, values: list[Any]) -> psycopg.Cursor[Any]:
+        if self._asking is None or self._asking.closed:
             self._asking = self._autocommitting()
-        found = self._asking.execute(_LIVE, [engine]).fetchone()
-        return bool(found and found[0])
+        return self._asking.execute(query, values)
+
+    def _end_overdue(self) -> None:
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            self._asked(_END_OVERDUE, [self._owner])
 
     def _beat(self) -> None:
         while not self._closing.wait(LEASE_SECONDS / BEATS):
-            with self._lock, suppress(psycopg.OperationalError):
+            with self._lock, suppress(psycopg.Error):
                 if self._held:
                     self._renew()
+                self._end_overdue()
 
     def _renew(self) -> None:
         """Renew all leases in the session that holds the locks; a lost one is opened anew."""
@@ -134,7 +171,7 @@ class Leases:
         for engine in self._held - self._locked:
             self._session.execute(f"SELECT pg_advisory_lock({_SPACE}, %s)", [engine])
             self._locked.add(engine)
-        self._session.execute(_RENEW, [LEASE_SECONDS, sorted(self._held)])
+        self._session.execute(_RENEW, [LEASE_SECONDS, self._owner, sorted(self._held)])
 
     def _autocommitting(self) -> psycopg.Connection[Any]:
         connection = self._connect()

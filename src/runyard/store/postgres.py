@@ -10,12 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 import psycopg
 import sqlalchemy
-from psycopg import conninfo, errors
+from psycopg import errors
 from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, Connection, Dialect, Table, any_
 from sqlalchemy import cast as cast_to
 from sqlalchemy.dialects import postgresql
@@ -30,34 +29,48 @@ from runyard.errors import (
     StoreFull,
 )
 from runyard.spec.outcome import WIDTH, Rows
-from runyard.store import schema, without_password
+from runyard.store import without_password
+from runyard.store.arrays import packed
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.news import Listener, channel_of
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
-from runyard.store.schema import migrate
+from runyard.store.schema import MIGRATIONS, migrate
+from runyard.store.sessions import Sessions
 from runyard.store.sql import SqlTransaction
 from runyard.store.writing import Clash, Values
-
-CONNECT_SECONDS = 10
-"""How long to wait for a server that does not answer."""
 
 LOOK_SECONDS = 3.0
 """How often to look for what no news tells of: engines that died."""
 
-_TYPES = ("int8", "int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
-_COLUMNS = ", ".join(f'"{c.name}" {t}' for c, t in zip(schema.outcomes.c, _TYPES, strict=True))
-_INCOMING = f"CREATE TEMP TABLE IF NOT EXISTS incoming ({_COLUMNS})"
-"""A place of this session's own for rows on their way in."""
+CLOSE_SECONDS = 2.0
+"""How long a server that does not answer may keep a store from closing."""
+
+_KINDS = ("int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
+_ARRAYS = ", ".join(f"%b::{kind}[]" for kind in _KINDS)
+_INSERT_OUTCOMES = f"""
+    INSERT INTO outcomes SELECT %s::int8, * FROM unnest({_ARRAYS}) ON CONFLICT DO NOTHING
+"""
+_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-_CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
-_PASSING = (
-    errors.AdminShutdown,
-    errors.CrashShutdown, errors.CannotConnectNow, errors.IdleInTransactionSessionTimeout,
+_CONFLICTS = (
+    errors.DeadlockDetected, errors.SerializationFailure,
+    errors.QueryCanceled, errors.LockNotAvailable,
 )  # fmt: skip
+_PASSING = (
+    errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow,
+    errors.IdleInTransactionSessionTimeout, errors.IdleSessionTimeout, errors.TooManyConnections,
+)  # fmt: skip
+
+
+_RIGHTS = """\
+to read:   GRANT USAGE ON SCHEMA …; GRANT SELECT ON ALL TABLES IN SCHEMA …
+to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
+           and GRANT USAGE ON ALL SEQUENCES IN SCHEMA …
+to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
 class PostgresTransaction(SqlTransaction):
@@ -76,17 +89,8 @@ class PostgresTransaction(SqlTransaction):
         self._driver.execute("DELETE FROM leases WHERE engine = %s", [engine])
 
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:  # noqa: ARG002
-        with self._driver.cursor() as cursor:
-            cursor.execute(_INCOMING)
-            with cursor.copy("COPY incoming FROM STDIN (FORMAT BINARY)") as copy:
-                copy.set_types(_TYPES)
-                flat = rows.flat
-                for at in range(0, len(flat), WIDTH):
-                    copy.write_row((batch, *flat[at : at + WIDTH]))
-            cursor.execute("INSERT INTO outcomes SELECT * FROM incoming ON CONFLICT DO NOTHING")
-            count: int = cursor.rowcount
-            cursor.execute("TRUNCATE incoming")
-            return count
+        columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
+        return self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).rowcount
 
     def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         source, arrays = _unnested(list(table.c), rows)
@@ -121,24 +125,40 @@ class PostgresStore(Store):
         self._writing = threading.RLock()
         self._writer: Connection | None = None
         self._patient = False
+        with self._translated():
+            self._sessions = Sessions(url, LEASE_SECONDS)
         # Not a method, as in `sqlite`.
-        creator: Any = partial(_connect, url)
+        creator: Any = self._sessions.connect
         self._engine = sqlalchemy.create_engine(
             "postgresql+psycopg://", creator=creator, pool_size=2, max_overflow=60
         )
         self._reader = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        self._leases = Leases(creator, self._translated)
+        self._leases = Leases(creator, self._translated, self._sessions.owner)
         self._listener = Listener(creator)
-        with self._translated(), self._engine.connect() as connection, connection.begin():
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('runyard.schema'))")
-            migrate(connection)
-            self._leases.create(connection)
+        try:
+            with self._translated():
+                if not self._is_current():
+                    self._make_current()
+        except BaseException:
+            self._engine.dispose()
+            raise
         self._patient = True
+
+    @property
+    def is_hurried(self) -> bool:
+        return self._sessions.is_hurried
+
+    def hurry(self, seconds: float) -> None:
+        self._sessions.hurry(seconds)
+
+    def relax(self) -> None:
+        self._sessions.relax()
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
+        self._leases.watch()
         with self._writing, self._translated():
             try:
                 if self._writer is None or not _answers(self._writer):
@@ -184,11 +204,25 @@ class PostgresStore(Store):
             yield f"PostgreSQL: {str(error).splitlines()[0]}"
 
     def close(self) -> None:
+        self.hurry(CLOSE_SECONDS)
         self._listener.close()
         self._leases.close()
         with self._writing:
             self._drop_writer()
         self._engine.dispose()
+
+    def _is_current(self) -> bool:
+        """Whether the tables are there in this version's form; needs no right to write."""
+        with self._reader.connect() as connection, connection.begin():
+            if connection.exec_driver_sql("SELECT to_regclass('meta')").scalar() is None:
+                return False
+            return connection.exec_driver_sql(_VERSION).scalar() == str(len(MIGRATIONS))
+
+    def _make_current(self) -> None:
+        with self._engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('runyard.schema'))")
+            migrate(connection)
+            self._leases.create(connection)
 
     def _opened(self, engine: sqlalchemy.Engine) -> Connection:
         """A connection that works; one that the server has closed meanwhile is replaced."""
@@ -201,7 +235,7 @@ class PostgresStore(Store):
                 connection.invalidate()
                 connection.close()
             except sqlalchemy.exc.OperationalError:
-                if not self._patient or time.monotonic() > until:
+                if not self._patient or self.is_hurried or time.monotonic() > until:
                     raise
                 time.sleep(0.1)
 
@@ -225,7 +259,7 @@ class PostgresStore(Store):
                     hint="free some space there, then say `runyard resume`; what is recorded stays",
                 ) from error
             if isinstance(cause, _CONFLICTS):
-                raise StoreConflict(f"two engines met in {self.location}: {text}") from error
+                raise StoreConflict(f"{self.location} undid a transaction: {text}") from error
             if isinstance(cause, _PASSING) or (
                 isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None
             ):
@@ -233,6 +267,11 @@ class PostgresStore(Store):
                     f"{self.location} can't be reached: {text}",
                     hint="check that the server runs and the address is right; "
                     "what is recorded stays, and `runyard resume` goes on",
+                ) from error
+            if isinstance(cause, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
+                raise StoreError(
+                    f"the store {self.location} can't be used with this role: {text}",
+                    hint=_RIGHTS,
                 ) from error
             if isinstance(cause, errors.DataCorrupted | errors.IndexCorrupted):
                 raise StoreDamaged(
@@ -261,21 +300,6 @@ def _on(clash: Clash, table: Table) -> str:
 
 def _same_key(table: Table) -> str:
     return " AND ".join(f't."{c.name}" = v."{c.name}"' for c in table.primary_key)
-
-
-def _connect(url: str) -> psycopg.Connection[Any]:
-    settings = {
-        "connect_timeout": CONNECT_SECONDS,
-        "application_name": "runyard",
-        "keepalives_idle": 10,
-        **conninfo.conninfo_to_dict(url),
-    }
-    connection = psycopg.connect(**settings)  # type: ignore[arg-type]
-    # An engine that is paused in the middle must not keep the others waiting.
-    paused = int(1000 * LEASE_SECONDS)
-    connection.execute(f"SET idle_in_transaction_session_timeout = {paused}")
-    connection.commit()
-    return connection
 
 
 def _answers(connection: Connection) -> bool:

@@ -1,0 +1,31 @@
+"""Columns in the form in which PostgreSQL receives arrays: a header, then each value's length."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+_HEADER = struct.Struct("!iiIii")  # dimensions, has nulls, type, length, first index
+_NUMBERS = {"int4": (23, "i", 4), "int8": (20, "q", 8), "float8": (701, "d", 8)}
+_BYTES = 17
+_NULL = struct.pack("!i", -1)
+
+
+class Packed(bytes):
+    """An array to bind; the statement says of which type: `%b::int8[]`."""
+
+    __slots__ = ()
+
+
+def packed(kind: str, values: Sequence[Any]) -> Packed:
+    """One column: `int4`, `int8`, `float8`, all of it numbers, or `bytea` with None for null."""
+    count = len(values)
+    if kind == "bytea":
+        lengths = struct.Struct("!i").pack
+        parts = [_NULL if v is None else lengths(len(v)) + v for v in values]
+        return Packed(_HEADER.pack(1, 1, _BYTES, count, 1) + b"".join(parts))
+    number, letter, width = _NUMBERS[kind]
+    body = struct.pack(f"!{f'i{letter}' * count}", *chain.from_iterable((width, v) for v in values))
+    return Packed(_HEADER.pack(1, 0, number, count, 1) + body)

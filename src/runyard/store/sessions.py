@@ -1,0 +1,218 @@
+"""Sessions with a PostgreSQL server: the same settings in each, and no wait without an end.
+
+A server that is frozen answers nothing and closes nothing. So a session that hears nothing for a
+while asks for another connection: where that is not answered either, the server is away. A store
+that is told to hurry does not ask: silence is enough.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Generator
+from typing import Any, NoReturn, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors, waiting
+from psycopg.adapt import Dumper
+from psycopg.pq import Format, TransactionStatus
+
+from runyard.store.arrays import Packed
+
+CONNECT_SECONDS = 10
+"""How long to wait for a server that does not answer."""
+
+SILENCE_SECONDS = 10.0
+"""How long a statement may take before it is asked whether the server still answers."""
+
+AWAY_SECONDS = 10.0
+"""How long a server that was given up in a hurry is not asked again."""
+
+INTERVAL = 0.1
+"""How often a wait looks up: for a signal, or whether it has lasted too long."""
+
+NAME_LENGTH = 63
+"""What PostgreSQL keeps of a session's name."""
+
+R = TypeVar("R")
+
+_SETTINGS = {
+    "lock_timeout": "0",
+    "default_transaction_isolation": "'read committed'",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "DateStyle": "ISO",
+    "TimeZone": "'UTC'",
+    "bytea_output": "hex",
+    "extra_float_digits": "3",
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
+}
+"""What a role or a database may have set otherwise, and sessions rely on."""
+
+_LATER = {"idle_session_timeout": (140000, "0"), "transaction_timeout": (170000, "0")}
+"""The same, with the server's version that brought it."""
+
+_TIMED_OUT = (errors.QueryCanceled, errors.IdleSessionTimeout)
+"""What a role's own timeouts may do to a session before it has lifted them."""
+
+
+class Session(psycopg.Connection[Any]):
+    """A connection whose waits end."""
+
+    sessions: Sessions
+
+    def wait(
+        self,
+        gen: Any,
+        interval: float = INTERVAL,
+        timeout: float | None = None,
+    ) -> Any:
+        """Run a generator of the driver's until it ends, is interrupted, or has to be given up."""
+        more = {} if timeout is None else {"timeout": timeout}
+        try:
+            return waiting.wait(self._watched(gen), self.pgconn.socket, interval=interval, **more)
+        except BaseException as error:
+            left = isinstance(error, _GivenUp) or not isinstance(error, Exception)
+            if left and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # the server undoes what was under way
+            raise
+
+    def rollback(self) -> None:
+        """Undo what is under way; where the session is gone, the server has."""
+        if not self.closed:
+            super().rollback()
+
+    def _watched(self, gen: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
+        """The same generator, left when the wait has lasted too long."""
+        heard, ready = time.monotonic(), None
+        try:
+            while True:
+                ready = yield gen.send(ready)
+                now = time.monotonic()
+                if ready:
+                    heard = now
+                elif now - heard > self.sessions.patience:
+                    self.sessions.check_server()
+                    heard = time.monotonic()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+class _GivenUp(psycopg.OperationalError):
+    """A wait was left; what became of the statement is not known."""
+
+    def __init__(self) -> None:
+        super().__init__("the server does not answer")
+
+
+class _PackedDumper(Dumper):
+    """Arrays that are in the server's form already; their type is in the statement."""
+
+    format = Format.BINARY
+    oid = 0
+
+    def dump(self, obj: Any) -> bytes:
+        return bytes(obj)
+
+
+class Sessions:
+    """Opens the sessions of one store."""
+
+    def __init__(self, url: str, idle_seconds: float) -> None:
+        given = conninfo.conninfo_to_dict(url)
+        self.owner = secrets.token_hex(8)
+        """By this others know the sessions of this store in this process."""
+        name = str(given.get("application_name") or "runyard")
+        name = f"{name[: NAME_LENGTH - len(self.owner) - 1]} {self.owner}"
+        self._settings: dict[str, Any] = {
+            "connect_timeout": CONNECT_SECONDS,
+            "keepalives_idle": 10,
+            **given,
+            "application_name": name,
+            "client_encoding": "utf8",
+        }
+        # An engine that is paused between two statements must not keep the others waiting.
+        idle = str(int(1000 * idle_seconds))
+        self._set = _SETTINGS | {"idle_in_transaction_session_timeout": idle}
+        self._hurry: float | None = None
+        self._away_until = 0.0
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether silence is enough to give the server up."""
+        return self._hurry is not None
+
+    @property
+    def patience(self) -> float:
+        """After how many seconds of silence to `check_server`."""
+        if time.monotonic() < self._away_until:
+            return 0.0
+        return SILENCE_SECONDS if self._hurry is None else self._hurry
+
+    def hurry(self, seconds: float) -> None:
+        """Give the server up when it is silent for so long."""
+        self._hurry = seconds
+
+    def relax(self) -> None:
+        """Wait for it as before."""
+        self._hurry = None
+
+    def connect(self) -> Session:
+        """A new session."""
+        until = time.monotonic() + CONNECT_SECONDS
+        while True:
+            session = self._connected()
+            try:
+                self._prepare(session)
+            except _TIMED_OUT:
+                session.close()
+                if time.monotonic() > until:
+                    raise
+            except BaseException:
+                session.close()
+                raise
+            else:
+                return session
+
+    def check_server(self) -> None:
+        """Raise where a server that has been silent is not to be waited for."""
+        if self._hurry is not None:
+            self._give_up()
+        try:
+            self._connected().close()
+        except errors.ConnectionTimeout as error:
+            raise _GivenUp from error
+        except _GivenUp:
+            raise
+        except psycopg.OperationalError:
+            return  # it answered, if only to refuse
+
+    def _give_up(self) -> NoReturn:
+        self._away_until = max(self._away_until, time.monotonic() + AWAY_SECONDS)
+        raise _GivenUp
+
+    def _connected(self) -> Session:
+        if time.monotonic() < self._away_until:
+            raise _GivenUp
+        settings = dict(self._settings)
+        if self._hurry is not None:
+            settings["connect_timeout"] = math.ceil(self._hurry)
+        try:
+            session = Session.connect(**settings, autocommit=True)
+        except errors.ConnectionTimeout:
+            if self._hurry is not None:
+                self._give_up()
+            raise
+        session.sessions = self
+        return session
+
+    def _prepare(self, session: Session) -> None:
+        session.execute("SET statement_timeout = 0")  # by itself: the next one may take longer
+        version = session.info.server_version
+        later = {name: value for name, (since, value) in _LATER.items() if version >= since}
+        wanted = {**self._set, **later}.items()
+        session.execute("; ".join(f"SET {name} = {value}" for name, value in wanted))
+        session.autocommit = False
+        session.adapters.register_dumper(Packed, _PackedDumper)
