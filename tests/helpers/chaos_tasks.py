@@ -147,3 +147,12 @@ def _allocate_shared() -> None:
         room[at] = 1
     while True:
         time.sleep(3600)
+
+
+def bulky(x: int) -> bytes:
+    """A task whose value fills a channel that is not read; the first ones are quick and small."""
+    note(x)
+    if x < 100:
+        return b""
+    pace()
+    return bytes(2_000_000)

@@ -281,16 +281,15 @@ class Runner:
             self._space = None
         return printed
 
-    def _completed(
-        self, work: Work, value: Any, started: float, seconds: float
-    ) -> OutcomeRow | Completed:
-        limit = self._timeout if work.listed is None else self.timeout(work)
-        if limit is not None and seconds > limit:
-            raise TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
+    def _completed(self, work: Work, value: Any, started: float, seconds: float) -> Result:
         data = self._none if value is None else encode_as(self._codec, value)
         row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
         sealed = cast("OutcomeRow", (*row, checksum(row, self._batch)))
+        limit = self._timeout if work.listed is None else self.timeout(work)
+        if limit is not None and seconds > limit:
+            error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
+            return self._failed(work, error, started, seconds)._replace(late=sealed)
         if seconds > self._output.quick or self._written or self._space is not None:
             printed = self._end(work, ok=True)
             if printed is not None:

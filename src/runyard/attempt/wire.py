@@ -96,6 +96,7 @@ class Failure(NamedTuple):
     classes: list[str]
     raised: bytes | None = None  # the error itself, pickled, where the task brought its call
     printed: Printed | None = None
+    late: OutcomeRow | None = None  # it returned after its limit; the engine knows of pauses
 
 
 class Emission(NamedTuple):

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from types import FrameType
 
+from runyard import clock
 from runyard.attempt.context import enter
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Result, Runner, Work
@@ -117,6 +118,11 @@ def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
         return
 
     def ring(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        passed = perf_counter() - begin
+        left = seconds - passed + clock.pauses.within(passed)
+        if left > 0:  # the process was stopped for a while, which does not count
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))
+            return
         runner.context().cancel()
         raise TaskTimeout(f"ran longer than its limit of {seconds:g} s")
 

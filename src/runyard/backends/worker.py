@@ -184,6 +184,7 @@ class Worker:
                     break
             result(run(work, chunk.id))
             if runner.ended >= outbox.flush_at:
+                self._slots.idle(lane)  # while the report waits for the engine, no task runs
                 outbox.flush()
         self._slots.idle(lane)
         outbox.finish()

@@ -166,7 +166,7 @@ class Committer:
             return None
         due = row.counted is not None and now - row.counted > COUNT_SECONDS
         if waiting.entries or (due and look is not None and look.running):
-            ran = row.ran_until(now)
+            ran = row.ran_until(now, clock.pauses)
             return tx.update_batch(row.id, seconds=ran.seconds, counted=ran.counted)
         return row
 

@@ -115,6 +115,7 @@ class Engine:
         end: End | None = None
         loop: Loop | None = None
         with contextlib.ExitStack() as stack:
+            stack.enter_context(clock.pauses.counted())
             # From the last to the first: nothing more comes in, all of it is written, sign off.
             stack.callback(self._store.relax)
             stack.callback(lambda: self._sign_off(number, loop))
@@ -202,7 +203,7 @@ class Engine:
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
             if (row := tx.batch_by_id(self._recorded.id)) is not None:
-                row = row.ran_until(self._time())
+                row = row.ran_until(self._time(), clock.pauses)
                 tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
             tx.sign_off(number)
 

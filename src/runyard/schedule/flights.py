@@ -7,11 +7,13 @@ from collections.abc import Collection
 from itertools import count
 from time import perf_counter
 
+from runyard import clock
 from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import Chunk, Item
 from runyard.backends.base import Backend
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
+from runyard.spec.outcome import OutcomeRow
 from runyard.spec.task import Options
 
 
@@ -196,6 +198,17 @@ class Flights:
                 self._cancel_in(number)
         return bool(waiting)
 
+    def excuses(self, late: OutcomeRow) -> bool:
+        """Whether a task that took longer than its limit has not, leaving out the pauses."""
+        row = OutcomeRow._make(late)
+        ago = clock.now() - (row.started + row.seconds)
+        limit = self._limit(row.task)
+        paused = clock.pauses.within(row.seconds, ago)
+        return limit is None or not policy.is_over(limit, row.seconds, paused)
+
+    def _limit(self, task: int) -> float | None:
+        return self.limits.get(task, self._options.timeout)
+
     def _grow(self) -> None:
         """Know the lanes that there are."""
         for number in range(len(self._lanes), self._backend.extent):
@@ -208,8 +221,8 @@ class Flights:
         return sum(1 for number, lane in lanes if not lane and self._backend.is_up(number))
 
     def _enforce(self, lane: int, note: Note) -> None:
-        limit = self.limits.get(note.task, self._options.timeout)
-        if limit is not None and note.seconds > limit:
+        limit, seconds = self._limit(note.task), note.seconds
+        if limit is not None and policy.is_over(limit, seconds, clock.pauses.within(seconds)):
             reason = f"ran longer than its limit of {limit:g} s"
             self._backend.end(lane, note, "TaskTimeout", reason)
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.slots import Slots
-from runyard.attempt.wire import Emission, Loss, Report
+from runyard.attempt.wire import Emission, Failure, Loss, Report
 from runyard.backends.base import Backend
 from runyard.events import (
     Event,
@@ -35,7 +35,7 @@ from runyard.schedule.order import MOMENT, Order
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
-from runyard.spec.outcome import Rows
+from runyard.spec.outcome import Printed, Rows
 from runyard.spec.task import Options
 from runyard.store.rows import Claim
 
@@ -214,6 +214,7 @@ class Loop:
         if self._meter is None:
             return math.inf
         elapsed = clock.monotonic() - self._began
+        elapsed -= clock.pauses.within(elapsed)
         self._meter.recorded(self._recorder.counts.done)
         left = self._meter.room(self._flights.tasks, elapsed, self._backend.lanes)
         rests = left < 1 and not self._flights
@@ -236,7 +237,7 @@ class Loop:
         if flight is None:
             return
         self._supply.look_again()
-        rows, failures, printed = Rows(report.rows), report.failures, report.printed
+        rows, failures, printed = self._in_time(report)
         if report.done > flight.kept:
             mine = {item.task for item in flight.rest(0)}
             rows = rows.only(lambda row: row.task in mine)
@@ -258,6 +259,15 @@ class Loop:
             self._flights.put_back(flight, flight.done)
             if self._judge.cancelling and flight.done < flight.chunk.size:
                 self._cancel_waiting()
+
+    def _in_time(self, report: Report) -> tuple[Rows, list[Failure], list[Printed]]:
+        """What the report brings, where late tasks whose engine paused meanwhile have completed."""
+        late = [f for f in report.failures if f.late is not None and self._flights.excuses(f.late)]
+        if not late:
+            return Rows(report.rows), report.failures, report.printed
+        rows = [*report.rows, *(value for failure in late for value in failure.late or ())]
+        printed = [*report.printed, *(f.printed for f in late if f.printed is not None)]
+        return Rows(rows), [f for f in report.failures if f not in late], printed
 
     def _take_loss(self, loss: Loss) -> None:
         """A lane is gone: charge the task it was running, put its neighbours back."""

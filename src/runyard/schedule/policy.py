@@ -95,6 +95,15 @@ def survives_crash(options: Options, crashes: int) -> bool:
     return crashes < options.crash_attempts
 
 
+def is_over(limit: float, seconds: float, paused: float) -> bool:
+    """Whether a task has run for longer than its limit.
+
+    Time during which the engine did not run counts for no task: it may have run no more than the
+    engine did, and it could not be ended in time.
+    """
+    return seconds - paused > limit
+
+
 def is_stalled(running_for: float, waiting: int, free_lanes: int) -> bool:
     """Whether what waits behind a running task should go elsewhere."""
     return waiting > 0 and free_lanes > 0 and running_for > STALL_SECONDS

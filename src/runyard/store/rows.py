@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from runyard.clock import Pauses
+
 
 class BatchRow(msgspec.Struct, frozen=True):
     """A batch as recorded."""
@@ -43,10 +45,14 @@ class BatchRow(msgspec.Struct, frozen=True):
         """How many have none."""
         return self.total - self.done
 
-    def ran_until(self, now: float) -> BatchRow:
-        """The row with the time counted in during which engines have run the batch until now."""
+    def ran_until(self, now: float, pauses: Pauses | None = None) -> BatchRow:
+        """The row with the time counted in during which engines have run the batch until now.
+
+        An engine leaves out its own pauses.
+        """
         since = now if self.counted is None else self.counted
-        seconds = self.seconds + max(0.0, now - since)
+        passed = max(0.0, now - since)
+        seconds = self.seconds + passed - (pauses.within(passed) if pauses else 0.0)
         return msgspec.structs.replace(self, seconds=seconds, counted=max(now, since))
 
     @property

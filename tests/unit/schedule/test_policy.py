@@ -243,3 +243,10 @@ def test_a_large_value_counts_like_a_long_task() -> None:
 def test_decisions_use_no_clock() -> None:
     assert "time" not in vars(policy)
     assert "clock" not in vars(policy)
+
+
+def test_pauses_of_the_engine_count_for_no_task() -> None:
+    assert policy.is_over(1.0, 1.1, 0.0)
+    assert not policy.is_over(1.0, 0.9, 0.0)
+    assert not policy.is_over(1.0, 60.5, 60.0)
+    assert policy.is_over(1.0, 61.5, 60.0)
