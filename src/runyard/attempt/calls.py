@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from runyard.attempt import forked
+
 Found = tuple[Any, BaseException | None]
 
 
@@ -28,7 +30,8 @@ class CallThread:
 
         def run() -> None:
             try:
-                found: Found = here.run(function, **params), None
+                with forked.contained():
+                    found: Found = here.run(function, **params), None
             except BaseException as error:
                 found = None, error
             with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from runyard.attempt import forked
 from runyard.errors import BadTarget
 from runyard.spec.codec import load_function
 from runyard.spec.task import FILE_MODULE, Target
@@ -51,7 +52,8 @@ def _import(name: str, root: str) -> Any:
     if root not in sys.path:
         sys.path.insert(0, root)
     try:
-        return importlib.import_module(name)
+        with forked.contained():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name + ".").startswith(error.name + "."):
             raise BadTarget(f"importing {name} failed: {error}") from error
@@ -84,7 +86,8 @@ def _load_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with forked.contained():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise BadTarget(

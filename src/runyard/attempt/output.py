@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TextIO
 
+from runyard.attempt import forked
 from runyard.spaces import task_folder
 from runyard.spec.outcome import Printed
 
@@ -237,6 +238,7 @@ class StreamOutput(Output):
 
     def __init__(self) -> None:
         self.kept: dict[str, io.StringIO] = {}
+        self.pid = forked.pid
         self._before: StreamOutput | None = None
 
     def begin(self) -> None:
@@ -260,6 +262,14 @@ class StreamOutput(Output):
 
 
 _lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=None)
+
+
+def _lane_here() -> StreamOutput | None:
+    """The lane that this code runs in; none in a forked child, whose output it can't gather."""
+    lane = _lane.get()
+    return None if lane is None or lane.pid != forked.pid else lane
+
+
 _routing = threading.Lock()
 _routed = 0
 # Kept for good, like `_streams`.
@@ -283,7 +293,7 @@ class _Router:
         setattr(sys, self._name, self._original)
 
     def write(self, text: str) -> int:
-        lane = _lane.get()
+        lane = _lane_here()
         if lane is None:
             return self._original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
@@ -297,7 +307,7 @@ class _Router:
             self.write(line)
 
     def flush(self) -> None:
-        if _lane.get() is None:
+        if _lane_here() is None:
             self._original.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -321,3 +331,14 @@ def routed() -> Iterator[None]:
             if _routed == 0:
                 for name in STREAMS:
                     _routers[name].stand_back()
+
+
+def _flush_before_a_fork() -> None:
+    """What waits in a buffer then would be printed by the child too."""
+    if _streams or _routed:
+        for stream in (*_streams.values(), sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                stream.flush()  # type: ignore[union-attr]
+
+
+os.register_at_fork(before=_flush_before_a_fork)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from runyard.attempt import forked
 from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
@@ -157,6 +158,7 @@ class Runner:
         self._thread: CallThread | None = None
         self._timeout = job.timeout
         self._note = slots.pen(lane)
+        self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
         # Whether there is anything to do before a task but to note it.
@@ -176,12 +178,16 @@ class Runner:
                 value = call.function(**work.params)
             if call.is_coroutine:
                 value = self._awaited(value)
+            if self._pid != forked.pid:
+                forked.leave()
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
-        except StopNow:
-            self._end(work, ok=False)
-            raise
         except BaseException as error:
+            if self._pid != forked.pid:
+                forked.leave(error)
+            if isinstance(error, StopNow):
+                self._end(work, ok=False)
+                raise
             self.ended = perf_counter()
             return self._failed(work, error, started, self.ended - begin)
 
@@ -197,9 +203,13 @@ class Runner:
             else:
                 self._thread = self._thread or CallThread()
                 value = await self._thread.call(call.function, **extra, **work.params)
+            if self._pid != forked.pid:
+                forked.leave()
             self.ended = perf_counter()
             return self._completed(work, value, started, self.ended - begin)
         except BaseException as error:
+            if self._pid != forked.pid:
+                forked.leave(error)
             if self.leaving:
                 self._end(work, ok=False)
                 raise
@@ -340,12 +350,18 @@ def _is_here(place: str) -> bool:
 
 def _off_loop(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call what runs a loop of its own; in another thread where one runs already (a notebook)."""
+    if not _is_on_loop():
+        return function(*args, **named)
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(forked.contained()(function), *args, **named).result()
+
+
+def _is_on_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return function(*args, **named)
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(function, *args, **named).result()
+        return False
+    return True
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

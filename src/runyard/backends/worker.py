@@ -247,6 +247,7 @@ def main(lane: int, channel: socket.socket) -> None:
     with contextlib.suppress(Exception):
         faulthandler.enable(file=2)
     sys.addaudithook(_notice_moves)
+    os.register_at_fork(after_in_child=channel.close)
     with contextlib.suppress(OSError):
         Worker(lane, channel).serve()
     tree.kill_below(os.getpid())

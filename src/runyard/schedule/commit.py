@@ -214,10 +214,14 @@ class Committer:
         if self._listed:
             record_listed(tx, self._batch, rows)
             return
-        tx.record(self._batch, rows, listed=False)
+        added = tx.record(self._batch, rows, listed=False)
+        # Where an outcome came twice, the claim may have tasks left that were taken for ended.
+        left = tx.pending(self._batch, listed=False) if added < len(rows) else []
         for entry in entries:
             if entry.last:
-                tx.release(entry.held.claim, finished=True)
+                claim = entry.held.claim
+                rest = any(a < high and low < b for low, high in claim.ranges for a, b in left)
+                tx.release(claim, finished=not rest)
 
     def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
         return [

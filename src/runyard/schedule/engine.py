@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from runyard import clock
+from runyard.attempt import forked
 from runyard.attempt.runner import StopNow
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Job
@@ -356,7 +357,13 @@ class Engine:
             yield
             return
 
+        here = forked.pid
+
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            if forked.pid != here:  # a child that a task forked: it has nothing to finish
+                signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
+                signal.raise_signal(number)
+                return
             if self.signal is not None:
                 self._store.hurry(StoreAway.last_seconds)
                 raise StopNow

@@ -238,8 +238,9 @@ class Loop:
             return
         self._supply.look_again()
         rows, failures, printed = self._in_time(report)
-        if report.done > flight.kept:
-            mine = {item.task for item in flight.rest(0)}
+        ended = len(rows) + len(failures)
+        if report.done > flight.kept or report.done != flight.done + ended:
+            mine = {item.task for item in flight.rest(flight.done)}  # each task counts once
             rows = rows.only(lambda row: row.task in mine)
             failures = [failure for failure in failures if failure.row.task in mine]
             printed = [each for each in printed if each.task in mine]
@@ -253,7 +254,8 @@ class Loop:
             self._judge.failed(flight.held, failure)
         size = rows.size + sum(each.size for each in printed)
         self._mean.update(report.seconds, report.done - flight.done, size)
-        flight.done = report.done
+        if ended or report.finished:
+            flight.done = max(flight.done, report.done)
         if report.finished:
             self._flights.land(flight)
             self._flights.put_back(flight, flight.done)
