@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +22,7 @@ from runyard.doors.agent.arguments import INSTRUCTIONS, duration, how
 from runyard.doors.agent.executor import BatchExecutor
 from runyard.doors.agent.functions import BUILT_IN
 from runyard.doors.agent.model import Response
+from runyard.doors.agent.wire import wired
 from runyard.errors import RunyardError
 
 WAIT_MOST = 60.0
@@ -53,7 +55,15 @@ DependsOn = Annotated[
 
 
 class QueueServer(MCPServer):
-    """A server whose refusals say how to call."""
+    """A server that answers each request, and whose refusals say how to call."""
+
+    async def run_stdio_async(self) -> None:
+        """Serve stdin and stdout."""
+        server = self._lowlevel_server
+        with wired() as wire:
+            streams = stdio_server(stdin=cast("Any", wire), stdout=cast("Any", wire))
+            async with streams as (read, write):
+                await server.run(read, write, server.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -240,6 +250,7 @@ def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
 
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
+        value = words.valid(value)
         half = letters // 2
         return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):

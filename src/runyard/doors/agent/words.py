@@ -24,8 +24,14 @@ _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"
 
 
 def clipped(text: str, most: int = MOST) -> str:
-    """Text that is not too long."""
+    """Text that can be sent: valid, and not too long."""
+    text = valid(text)
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
+
+
+def valid(text: str) -> str:
+    """Text without the half letters that stand for a file name's odd bytes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def ending(text: str, most: int) -> str:

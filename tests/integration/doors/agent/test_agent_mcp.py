@@ -215,3 +215,59 @@ def test_code_that_fails_is_told_with_its_output(tmp_path: Path) -> None:
 
     with opened(tmp_path / "yard") as watched:
         asyncio.run(talk())
+
+
+def test_each_request_is_answered_whatever_stands_between_them(tmp_path: Path) -> None:
+    """A host that sends what is no request is told so, and the server goes on."""
+    hello = {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    }  # fmt: skip
+    lines = [
+        b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":%b}' % json.dumps(hello).encode(),
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        _call(1, "add", name="\ud800", function="simulate"),
+        b"{bad", b"", b"\xff\xfe", b"[" * 5000, b"x" * 200_000,
+        _call(2, "status", task_id="\udc80"), _call(3, "reboot"), _call(4, "add", nope=[[[]]]),
+        _call(4, "results", offset=10**30), b'{"jsonrpc":"2.0","id":5,"method":"nope"}',
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+        _call(6, "add", name="n", function="simulate", params={"duration": 10**400}),
+        _call(7, "status"),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-m", "runyard", "mcp", "--yard", tmp_path / "yard"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(b"\n".join(lines) + b"\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(14)]
+        server.stdin.close()
+        assert server.stdout.read() == b""
+        assert server.wait(30) == 0
+    found = [answer["id"] for answer in answers if answer["id"] is not None]
+    assert sorted(found) == [0, 1, 2, 3, 4, 4, 5, 6, 7]
+    refused = [each["error"]["code"] for each in answers if each["id"] is None]
+    assert sorted(refused) == [-32700] * 4 + [-32600]
+    ok = {each["id"]: each for each in answers}
+    assert ok[7]["result"]["structuredContent"]["state"] == "stopped"
+
+
+def _call(number: int, tool: str, **arguments: Any) -> bytes:
+    params = {"name": tool, "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    return json.dumps(call).encode()
+
+
+def test_a_server_whose_host_no_longer_reads_ends(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "runyard", "mcp", "--yard", tmp_path / "yard"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        assert server.stdin
+        assert server.stdout
+        server.stdout.close()
+        server.stdin.write(b"{bad\n")
+        server.stdin.flush()
+        server.wait(30)
