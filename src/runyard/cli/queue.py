@@ -108,7 +108,7 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> int:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         tasks = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
     return _perform(session, name_of_queue, "add_batch", tasks=tasks)
 

@@ -101,7 +101,11 @@ def _problem(part: str) -> str | None:
         return "it contains '..'"
     if all(piece in ("", ".") for piece in pieces):
         return "it names nothing"
-    if any(len(os.fsencode(piece)) > _LONGEST_PART for piece in pieces):
+    try:
+        longest = max(len(os.fsencode(piece)) for piece in pieces)
+    except UnicodeEncodeError:
+        return "it is not valid Unicode"
+    if longest > _LONGEST_PART:
         return f"a name in it is longer than {_LONGEST_PART} bytes"
     return None
 

@@ -39,7 +39,10 @@ def _quantity(value: str | float, units: dict[str, float], what: str, examples: 
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise BadSpec(f"{value!r} is not a {what}", hint=hint)
     else:
-        number = float(value)
+        try:
+            number = value = float(value)
+        except OverflowError:
+            number = value = math.inf
     if not math.isfinite(number) or number <= 0:
         raise BadSpec(f"a {what} of {value!r} makes no sense", hint="use one above zero")
     return number

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runyard.doors.agent.arguments import BadCall, Wanted, task_of
+from runyard.doors.agent.arguments import MOST_NAME, BadCall, Wanted, spelled, task_of
 from runyard.doors.agent.functions import RUN_CODE, engine_limit
 from runyard.doors.agent.ledger import OPTIONS, OWNER, Ledger
 from runyard.errors import UsageError
@@ -60,7 +60,7 @@ def wanted(place: int, given: Any) -> Wanted | Refused:
     try:
         return task_of(given)
     except BadCall as error:
-        name = str(given.get("name", "")) if isinstance(given, dict) else ""
+        name = spelled(given.get("name", ""))[:MOST_NAME] if isinstance(given, dict) else ""
         return Refused(place, name, _one_line(error))
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -81,8 +82,8 @@ def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[s
     }
     for name in found:
         if name not in names:
-            hint = f"{meant(name, names)}call it as {how(action)}"
-            raise BadCall(f"{action} has no parameter {name[:60]!r}", hint=hint)
+            hint = f"{meant(spelled(name), names)}call it as {how(action)}"
+            raise BadCall(f"{action} has no parameter {_shown(name)}", hint=hint)
     return found
 
 
@@ -115,12 +116,16 @@ def task_of(given: Any) -> Wanted:
 
 def text(value: Any, name: str) -> str:
     """A word or a sentence."""
-    if type(value) is str and (word := value.strip()):
+    if type(value) is str and value.isascii() and (word := value.strip()):
         return word
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
+        value = spelled(value)
     if not isinstance(value, str) or not value.strip():
         raise BadCall(f"{name} is {_shown(value)}", hint=f"give {name} as text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadCall(f"{name} is {_shown(value)}, which is not valid Unicode") from None
     return value.strip()
 
 
@@ -140,7 +145,7 @@ def whole(value: Any, name: str, least: int, most: int) -> int:
 
 def yes_or_no(value: Any, name: str) -> bool:
     """A boolean: true, "True", "no", 1."""
-    word = str(value).strip().lower()
+    word = spelled(value).strip().lower()
     if word in _YES or word in _NO:
         return word in _YES
     raise BadCall(f"{name} is {_shown(value)}", hint="use true or false")
@@ -152,25 +157,24 @@ def duration(value: Any, name: str) -> float:
         return units.seconds(value)
     except BadSpec as error:
         raise BadCall(f"{name}: {error.message}", hint=error.hint) from None
+    except RecursionError:
+        raise BadCall(f"{name} is {_shown(value)}", hint="use seconds, 30s or 5m") from None
 
 
 def priority(value: Any) -> Priority:
     """A priority in any case, or its number as text."""
     if type(value) is str and value in _PRIORITIES:  # as most write it
         return _PRIORITIES[value]
-    if isinstance(value, str) and value.strip().isdecimal():
-        value = int(value)
     if isinstance(value, str | int) and not isinstance(value, bool):
-        try:
-            return Priority.parse(value)
-        except BadSpec:
-            pass
+        with suppress(BadSpec, ValueError):  # a number may have too many digits for text
+            is_number = isinstance(value, str) and value.strip().isdecimal()
+            return Priority.parse(int(value) if is_number else value)
     raise BadCall(f"priority is {_shown(value)}", hint="use low, medium, high or critical")
 
 
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """One of a few words, in any case."""
-    word = re.sub("[- ]", "_", str(value).strip().lower())
+    word = re.sub("[- ]", "_", spelled(value).strip().lower())
     if word not in choices:
         hint = f"{meant(word, choices)}use one of: {', '.join(choices)}"
         raise BadCall(f"{name} is {_shown(value)}", hint=hint)
@@ -199,7 +203,7 @@ def listing(value: Any, name: str) -> list[Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, int | str | Mapping):
         value = [value]
@@ -233,6 +237,14 @@ def _parsed(value: str, name: str) -> Any:
         raise BadCall(f"{name} is {_shown(value)}, which is no JSON", hint="send JSON") from None
 
 
+def spelled(value: Any, spell: Callable[[Any], str] = str) -> str:
+    """A value as text; one that is nested too deeply or has too many digits by its type."""
+    try:
+        return spell(value)
+    except (ValueError, RecursionError):
+        return type(value).__name__
+
+
 def _shown(value: Any) -> str:
-    shown = repr(value)
+    shown = spelled(value, repr)
     return shown if len(shown) <= 60 else shown[:57] + "…"

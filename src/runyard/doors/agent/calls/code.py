@@ -189,11 +189,11 @@ def _files(workspace: Path, own: set[str]) -> list[str]:
 
 
 def _runtime(runtime: Any) -> str:
-    word = str(runtime).strip().lower()
+    word = runtime.strip().lower() if isinstance(runtime, str) else ""
     kind = _ALIASES.get(word, word)
     if kind not in _RUNTIMES:
         raise BadCall(
-            f"there is no runtime {str(runtime)[:40]!r}",
+            f"there is no runtime {word[:40]!r}",
             hint=f"use one of: {', '.join(_RUNTIMES)}",
         )
     if kind == "nodejs":
