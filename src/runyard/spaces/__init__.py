@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runyard.spaces.folders import Keep, OldFolder, Workspaces, old, prune_empty, task_folder
 from runyard.spaces.trees import copy_tree, inside, remove_tree
-from runyard.spaces.walking import OutOfReach, Usage, read_file, usage, walk
+from runyard.spaces.walking import DEPTH, Found, OutOfReach, Usage, read_file, usage, walk
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     # Workspaces
@@ -16,6 +16,8 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "copy_tree",
     "remove_tree",
     "walk",
+    "Found",
+    "DEPTH",
     "read_file",
     "usage",
     "Usage",

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -50,8 +50,8 @@ class Usage(NamedTuple):
     entries: int
 
 
-def walk(root: Path) -> Iterator[Found]:
-    """Everything in a folder, a folder before what is in it.
+def walk(root: Path, into: Callable[[Found], bool] = lambda _: True) -> Iterator[Found]:
+    """Everything in a folder, a folder before what is in it, and that only where `into` says so.
 
     What vanishes meanwhile is left out; what is OutOfReach raises.
     """
@@ -60,7 +60,7 @@ def walk(root: Path) -> Iterator[Found]:
     except FileNotFoundError:
         return
     try:
-        yield from _walk(top, "", 1)
+        yield from _walk(top, "", 1, into)
     finally:
         os.close(top)
 
@@ -117,13 +117,13 @@ def flatten(root: Path) -> None:
         os.close(top)
 
 
-def _walk(folder: int, path: str, depth: int) -> Iterator[Found]:
+def _walk(folder: int, path: str, depth: int, into: Callable[[Found], bool]) -> Iterator[Found]:
     below: list[Found] = []
     for name in _names(folder):
         with suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             found = Found(name, f"{path}{name}", folder, status)
-            if found.is_folder:
+            if found.is_folder and into(found):
                 below.append(found)
             yield found
     for each in below:
@@ -133,7 +133,7 @@ def _walk(folder: int, path: str, depth: int) -> Iterator[Found]:
         if descriptor is None:
             continue
         try:
-            yield from _walk(descriptor, f"{each.path}/", depth + 1)
+            yield from _walk(descriptor, f"{each.path}/", depth + 1, into)
         finally:
             os.close(descriptor)
 

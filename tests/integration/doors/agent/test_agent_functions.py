@@ -221,3 +221,34 @@ def test_the_engine_waits_for_the_sandbox_to_end_code_that_is_out_of_time(tmp_pa
             ]
         assert limits == [2 + GRACE, 300 + GRACE, 2]
         assert [queue.task(str(n))["timeout"] for n in range(3)] == [2, 300, 2]
+
+
+def test_knowledge_reads_neither_the_yard_nor_through_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that runs writes into the yard, and could put a link there while it is searched."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key.txt").write_text("walrus key\n")
+    notes = tmp_path / "notes"
+    (notes / "deep").mkdir(parents=True)
+    (notes / "deep" / "a.txt").write_text("walrus\n")
+    (notes / "line.txt").write_text("walrus " * 100_000)
+    (notes / "link.txt").symlink_to(tmp_path / "private" / "key.txt")
+    (notes / "folder").symlink_to(tmp_path / "private")
+    os.mkfifo(notes / "pipe")
+    (notes / "odd\udcff").write_text("walrus\n")
+    workspace = notes / "yard" / "batches"
+    workspace.mkdir(parents=True)
+    (workspace / "x.txt").write_text("walrus\n")
+    (notes / "yard" / "agent.toml").write_text('knowledge = ["notes"]\n')
+    with opened(notes / "yard") as queue:
+        found = run(
+            queue,
+            all=("knowledge_search", {"query": "walrus", "limit": 50}),
+            inside=("knowledge_search", {"query": "walrus", "path": str(workspace)}),
+        )
+    passages = found["all"]["result"]["passages"]
+    assert {each["file"] for each in passages} == {"deep/a.txt", "line.txt"}
+    assert all(len(each["text"]) <= 4000 for each in passages)
+    assert "closed" in str(found["inside"]["error"])

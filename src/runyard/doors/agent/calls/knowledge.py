@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,16 @@ from runyard.doors.agent.calls.code import yard_folder
 from runyard.doors.agent.settings import Settings, read_settings
 from runyard.doors.agent.texts import matches, opened
 from runyard.events import Redactor
+from runyard.spaces import DEPTH, Found, read_file, walk
 
 PASSAGE = 12
 """Lines of one passage."""
 
 MOST_BYTES = 2 << 20
 """Larger files are no reading matter."""
+
+MOST_TEXT = 4000
+"""Characters of a passage that are returned."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER);
@@ -46,7 +52,8 @@ def _folder(path: str) -> Path:
     """The folder to search, which the owner of the yard has opened to agents."""
     roots = [Path(each).resolve() for each in read_settings(yard_folder()).knowledge]
     chosen = (roots[0] if path == "." else Path(path)).resolve()
-    if not any(chosen.is_relative_to(root) for root in roots):
+    is_open = any(chosen.is_relative_to(root) for root in roots)
+    if not is_open or chosen.is_relative_to(yard_folder().resolve()):
         opened_ones = ", ".join(str(root) for root in roots)
         raise BadCall(f"path is {path[:60]!r}, which is closed", hint=f"open ones: {opened_ones}")
     if not chosen.is_dir():
@@ -62,12 +69,19 @@ def _refresh(database: sqlite3.Connection, folder: Path) -> int:
         for path, changed, size in database.execute("SELECT * FROM files WHERE path LIKE ?", [like])
     }
     count = 0
-    for path, changed, size in _files(folder):
-        if known.pop(path, None) == (changed, size):
+    for found in walk(folder, _is_open):
+        path = str(folder / found.path)
+        if not _is_readable(found):
+            continue
+        status = found.status
+        if known.pop(path, None) == (status.st_mtime_ns, status.st_size):
             continue
         database.execute("DELETE FROM passages WHERE path = ?", [path])
-        database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", [path, changed, size])
-        database.executemany("INSERT INTO passages VALUES (?, ?, ?)", _passages(path))
+        database.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?)",
+            [path, status.st_mtime_ns, status.st_size],
+        )
+        database.executemany("INSERT INTO passages VALUES (?, ?, ?)", _passages(found, path))
         count += 1
     for path in known:  # those that are gone
         database.execute("DELETE FROM passages WHERE path = ?", [path])
@@ -75,21 +89,28 @@ def _refresh(database: sqlite3.Connection, folder: Path) -> int:
     return count + len(known)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    for place, names, files in os.walk(folder):
-        names[:] = sorted(n for n in names if not n.startswith((".", "__pycache__")))
-        for name in sorted(files):
-            path = Path(place, name)
-            if name.startswith(".") or path.is_symlink() or not path.is_file():
-                continue
-            seen = path.stat()
-            if seen.st_size <= MOST_BYTES:
-                yield str(path), seen.st_mtime_ns, seen.st_size
+def _is_open(found: Found) -> bool:
+    """Whether to look into a folder. The yard is none of the owner's knowledge.
+
+    Code that runs at this moment writes there, and would put links to what it must not read.
+    """
+    if found.name.startswith((".", "__pycache__")) or found.path.count("/") + 2 > DEPTH:
+        return False
+    with suppress(OSError):
+        if os.path.samestat(found.status, yard_folder().stat()):
+            return False
+    return os.access(found.name, os.R_OK | os.X_OK, dir_fd=found.folder)
 
 
-def _passages(path: str) -> Iterator[tuple[str, int, str]]:
+def _is_readable(found: Found) -> bool:
+    is_text = found.path.isascii() or found.path.isprintable()  # no half letters
+    is_file = stat.S_ISREG(found.status.st_mode) and not found.name.startswith(".")
+    return is_file and is_text and found.status.st_size <= MOST_BYTES
+
+
+def _passages(found: Found, path: str) -> Iterator[tuple[str, int, str]]:
     try:
-        data = Path(path).read_bytes()
+        data = read_file(found.name, MOST_BYTES, folder=found.folder)
         lines = [] if b"\0" in data[:8192] else data.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return
@@ -111,7 +132,7 @@ def _search(
                 {
                     "file": os.path.relpath(path, folder),
                     "line": line,
-                    "text": passage,
+                    "text": passage[:MOST_TEXT],
                     "score": round(-score, 4),
                 }
                 for path, line, passage, score in rows
