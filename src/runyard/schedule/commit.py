@@ -32,11 +32,13 @@ class Entry(NamedTuple):
     rows: Rows
     last: bool  # the claim has none left
     printed: Sequence[Printed]
+    size: int  # bytes of memory, about
 
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        return self.rows.size + sum(each.size for each in self.printed)
+    @classmethod
+    def of(cls, held: Held, rows: Rows, *, last: bool, printed: Sequence[Printed]) -> Entry:
+        """An entry with its size."""
+        size = rows.size + sum(each.size for each in printed)
+        return cls(held, rows, last, printed, size)
 
 
 @dataclass

@@ -126,7 +126,7 @@ class Recorder:
             self._meter.observe(rows)
         if self._intake is not None:
             rows = self._intake.ended(rows)
-        entry = Entry(held, Rows.of(rows), held.left <= 0, printed)
+        entry = Entry.of(held, Rows.of(rows), last=held.left <= 0, printed=printed)
         with self._lock:
             self._waiting.entries.append(entry)
             self.backlog += len(entry.rows)
@@ -140,7 +140,7 @@ class Recorder:
         with self._lock:
             self._waiting.attempts.append(row)
             if printed:
-                entry = Entry(held, Rows([]), False, printed)
+                entry = Entry.of(held, Rows([]), last=False, printed=printed)
                 self._waiting.entries.append(entry)
                 self._bytes += entry.size
         self._work.set()

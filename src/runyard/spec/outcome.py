@@ -92,6 +92,11 @@ class Rows(Sequence[OutcomeRow]):
         return sum(map(len, filter(None, self.flat[3::WIDTH])))
 
     @property
+    def largest(self) -> int:
+        """How many bytes the largest of their values has."""
+        return max(map(len, filter(None, self.flat[3::WIDTH])), default=0)
+
+    @property
     def statuses(self) -> set[int]:
         """The status codes that occur."""
         return set(self.flat[1::WIDTH])

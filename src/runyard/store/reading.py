@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, Table, func, select
 from runyard.spec.outcome import OutcomeRow, Printed, check_all, workers_of
 from runyard.spec.status import CANCELLED
 from runyard.store import schema
+from runyard.store.pieces import IN_PIECES
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
@@ -19,6 +21,7 @@ from runyard.store.rows import (
     EdgeRow,
     EngineRow,
     OutputRow,
+    PieceRow,
     QueueRow,
     TaskRow,
     Timings,
@@ -26,9 +29,11 @@ from runyard.store.rows import (
 from runyard.store.statements import checked, checked_all, keyed, run, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
-FIRST_PAGE, MOST_ROWS = 64, 4000
+_VALUE = OutcomeRow._fields.index("value")
+FIRST_PAGE, MOST_ROWS = 64, 1000
 PAGE_BYTES = 8 * 1024 * 1024
-"""About so much of a batch's outcomes is in memory at once."""
+"""About so much of a batch's outcomes is in memory at once, unless values are suddenly larger: then
+a page of what fits into rows."""
 
 
 class SqlSnapshot:
@@ -69,8 +74,7 @@ class SqlSnapshot:
         while left is None or left > 0:
             page = page if left is None else min(page, left)
             rows = self._fetched(query.where(table.c.task > after).limit(page))
-            check_all(rows, batch)
-            yield from map(OutcomeRow._make, rows)
+            yield from self._whole(batch, rows)
             if len(rows) < page:
                 return
             after = rows[-1][0]
@@ -81,9 +85,7 @@ class SqlSnapshot:
         table = schema.outcomes
         columns = [c for c in table.c if c.name != "batch"]
         query = select(*columns).where(table.c.batch == batch).order_by(table.c.task.desc())
-        rows = self._fetched(query.limit(limit))
-        check_all(rows, batch)
-        return [OutcomeRow._make(row) for row in rows]
+        return list(self._whole(batch, self._fetched(query.limit(limit))))
 
     def made_by(self, batch: int, low: int, high: int) -> list[int]:
         table = schema.outcomes
@@ -111,9 +113,7 @@ class SqlSnapshot:
         query = select(*columns).where(table.c.batch == batch).order_by(*order)
         if statuses is not None:
             query = query.where(table.c.status.in_(list(statuses)))
-        rows = self._fetched(query.offset(offset).limit(limit))
-        check_all(rows, batch)
-        return [OutcomeRow._make(row) for row in rows]
+        return list(self._whole(batch, self._fetched(query.offset(offset).limit(limit))))
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         table = schema.attempts
@@ -199,6 +199,23 @@ class SqlSnapshot:
         ).where(table.c.batch == batch, table.c.status != CANCELLED)
         return Timings._make(self._connection.execute(query).one())
 
+    def _whole(self, batch: int, rows: Sequence[Any]) -> Iterator[OutcomeRow]:
+        """Rows as they were recorded, checked; each with its value when its turn comes."""
+        check_all([row for row in rows if row[_VALUE] != IN_PIECES], batch)
+        for row in map(OutcomeRow._make, rows):
+            if row.value == IN_PIECES:
+                yield row._replace(value=b"".join(self._pieces(batch, row.task))).check(batch)
+            else:
+                yield row
+
+    def _pieces(self, batch: int, task: int) -> Iterator[bytes]:
+        """The parts of a value that is too large for its row."""
+        for number in count():
+            piece = self._get(PieceRow, schema.pieces, batch, task, number)
+            if piece is None:
+                return
+            yield piece.data
+
     def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
         """The row with this key."""
         row = run(self._connection, statements(table).get, **keyed(table, key)).fetchone()
@@ -234,5 +251,5 @@ class SqlSnapshot:
 
 def _next_page(rows: Sequence[Any]) -> int:
     """How many rows to read next, if they are as large as these."""
-    size = sum(len(row[3]) for row in rows if row[3] is not None)
+    size = sum(len(row[_VALUE]) for row in rows if row[_VALUE] is not None)
     return max(1, min(MOST_ROWS, len(rows) * PAGE_BYTES // (size + 1)))

@@ -112,6 +112,15 @@ class CancelRow(msgspec.Struct, frozen=True):
     task: int
 
 
+class PieceRow(msgspec.Struct, frozen=True):
+    """A part of a value that is too large for its row; see `pieces`."""
+
+    batch: int
+    task: int
+    number: int  # from 0
+    data: bytes
+
+
 class AttemptRow(msgspec.Struct, frozen=True):
     """An attempt that did not end its task: an error before a retry, or a dead worker."""
 

@@ -129,6 +129,14 @@ outcomes = _table(
     Column("worker", BigInteger, nullable=False),
 )
 
+pieces = _table(
+    "pieces",
+    Column("batch", BigInteger, primary_key=True),
+    Column("task", BigInteger, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
 attempts = _table(
     "attempts",
     Column("batch", BigInteger, primary_key=True),
@@ -190,8 +198,11 @@ def _add_counted(connection: Connection) -> None:
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create_all, _add_counted)
-"""Step n brings a store from version n to n + 1. Append; never change one that was released."""
+MIGRATIONS: tuple[Migration, ...] = (_create_all, _add_counted, _create_all)
+"""Step n brings a store from version n to n + 1. Append; never change one that was released.
+
+To create all tables is to create those that are missing: the last time, `pieces`.
+"""
 
 
 def migrate(connection: Connection, steps: tuple[Migration, ...] = MIGRATIONS) -> None:

@@ -15,6 +15,7 @@ from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 from runyard.store import schema
 from runyard.store.claiming import SqlClaims
+from runyard.store.pieces import cut, lightened
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
@@ -106,6 +107,7 @@ class SqlTransaction(SqlClaims):
             (schema.tasks, schema.tasks.c.task),
             (schema.attempts, schema.attempts.c.task),
             (schema.outputs, schema.outputs.c.task),
+            (schema.pieces, schema.pieces.c.task),
             (schema.edges, schema.edges.c.before),
             (schema.edges, schema.edges.c.task),
             (outcomes, outcomes.c.task),
@@ -120,12 +122,14 @@ class SqlTransaction(SqlClaims):
         if not rows:
             return 0
         counted: dict[str, int] = {}
-        rows = Rows.of(rows)
+        rows, heavy = lightened(Rows.of(rows))
         codes = rows.statuses
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
             name = Status.of(code).value
             counted[name] = self._insert_outcomes(batch, code, of_kind)
+        for row in heavy:
+            self._insert_pieces(batch, row)
         if listed:
             for some in batched(rows.tasks):
                 where = schema.queue.c.batch == batch, self._among(schema.queue.c.task, some)
@@ -186,7 +190,8 @@ class SqlTransaction(SqlClaims):
             numbers += ended
             for status in ended.values():
                 lost[Status.of(status).value] += 1
-            for table in (known, schema.attempts, schema.outputs) if ended else ():
+            tables = known, schema.attempts, schema.outputs, schema.pieces
+            for table in tables if ended else ():
                 theirs = self._among(table.c.task, list(ended))
                 self._connection.execute(delete(table).where(table.c.batch == batch, theirs))
         self._notify(batch)
@@ -237,6 +242,14 @@ class SqlTransaction(SqlClaims):
 
     def sign_off(self, engine: int) -> None:
         self._drop(schema.engines, engine)
+
+    def _insert_pieces(self, batch: int, row: OutcomeRow) -> None:
+        """Insert the value of an outcome, unless the task has another one."""
+        known = schema.outcomes.c
+        where = known.batch == batch, known.task == row.task
+        if self._connection.scalar(select(known.checksum).where(*where)) == row.checksum:
+            for number, data in cut(row.value or b""):
+                self._insert_many(schema.pieces, [(batch, row.task, number, data)], clash="keep")
 
     def _waits(self, row: TaskRow) -> int:
         edges = schema.edges
