@@ -154,7 +154,7 @@ def test_a_fresh_start_and_clear_forget_what_was_printed(yard: ry.Yard) -> None:
 
 def entry(batch: int, held: Held, task: int) -> Entry:
     row = OutcomeRow.sealed(batch, task, COMPLETED, 0, b"", None, 1.0, 0.1, 1)
-    return Entry(held, Rows.of([row]), False, [Printed(task, 0, b"out", b"")])
+    return Entry.of(held, Rows.of([row]), last=False, printed=[Printed(task, 0, b"out", b"")])
 
 
 @pytest.fixture
@@ -200,7 +200,10 @@ def test_what_a_refused_task_printed_is_refused_with_its_outcome(parts: Any) -> 
         tx.release(held.claim, finished=False)
         assert tx.claim(row.id, 99, 10, listed=False) is not None  # another engine has it now
         tx.keep_printed(row.id, [Printed(3, 0, b"theirs", b"")])
-    late = [entry(row.id, held, 3), Entry(held, Rows([]), False, [Printed(4, 0, b"late", b"")])]
+    late = [
+        entry(row.id, held, 3),
+        Entry.of(held, Rows([]), last=False, printed=[Printed(4, 0, b"late", b"")]),
+    ]
     done = committer.commit(Waiting(entries=late), "token", unsure=False, look=None)
     assert [each.tasks for each in done.refused] == [[3]]
     with store.snapshot() as view:

@@ -204,11 +204,11 @@ class SqlSnapshot:
         check_all([row for row in rows if row[_VALUE] != IN_PIECES], batch)
         for row in map(OutcomeRow._make, rows):
             if row.value == IN_PIECES:
-                yield row._replace(value=b"".join(self._pieces(batch, row.task))).check(batch)
+                yield row._replace(value=b"".join(self.pieces(batch, row.task))).check(batch)
             else:
                 yield row
 
-    def _pieces(self, batch: int, task: int) -> Iterator[bytes]:
+    def pieces(self, batch: int, task: int) -> Iterator[bytes]:
         """The parts of a value that is too large for its row."""
         for number in count():
             piece = self._get(PieceRow, schema.pieces, batch, task, number)

@@ -20,10 +20,11 @@ from store_kit import described, listed, outcome, outcomes, task
 
 from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError
 from runyard.spec.codec import checksum
-from runyard.spec.outcome import Printed
-from runyard.spec.status import FAILED
+from runyard.spec.outcome import OutcomeRow, Printed
+from runyard.spec.status import COMPLETED, FAILED
 from runyard.store import open_store
 from runyard.store.base import Snapshot, Store
+from runyard.store.pieces import IN_ROW
 from runyard.store.rows import AttemptRow
 from runyard.store.schema import MIGRATIONS, metadata, migrate
 from runyard.store.sqlite import SqliteStore
@@ -369,6 +370,8 @@ def filled(store: Store) -> tuple[Store, int, int]:
     with store.transaction() as tx:
         batch = listed(tx, "listed").id
         tx.add_tasks(batch, [task("a"), task("b", after=[0]), task("c")])
+        large = (0, COMPLETED, 0, b"large" * IN_ROW, None, 1.0, 1.0, 1)
+        tx.record(batch, [OutcomeRow.sealed(batch, *large)], listed=True)
         tx.record(batch, [outcome(batch, 2, FAILED)], listed=True)
         tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"error", 1.0, 1.0)])
         tx.keep_printed(batch, [Printed(2, 0, b"out", b"err")])
@@ -386,6 +389,7 @@ READS: dict[str, Callable[[Snapshot, int, int], object]] = {
     "edges": lambda view, batch, _: [view.followers(batch, n) for n in range(200)],  # type: ignore[attr-defined]
     "claims": lambda view, _, numbered: view.claims(numbered),
     "outcomes": lambda view, batch, _: list(view.outcomes(batch)),
+    "pieces": lambda view, batch, _: list(view.outcomes(batch)),
     "attempts": lambda view, batch, _: view.attempts(batch),
     "outputs": lambda view, batch, _: [view.printed(batch, n) for n in range(200)],
     "cancels": lambda view, batch, _: view.cancel_requests(batch),

@@ -20,6 +20,7 @@ from store_kit import described, listed, outcome, store_of, task
 from runyard import clock
 from runyard.spec.outcome import Printed
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
+from runyard.store import pieces
 from runyard.store.base import Store
 from runyard.store.rows import AttemptRow, Claim
 
@@ -46,6 +47,9 @@ class StoresAgree(RuleBasedStateMachine):
         self.stack = ExitStack()
         self.now = 1000.0
         self.stack.enter_context(clock.replaced(wall=lambda: self.now))
+        patch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(pieces, "IN_ROW", len("value 3"))  # so that some values are in pieces
+        patch.setattr(pieces, "PIECE", 4)
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.stores: list[Store] = [store_of(kind, folder) for kind in (self.kind, "memory")]
         for store in self.stores:
