@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from runyard import __version__
+from runyard.addresses import masked
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
 from runyard.errors import CodeChangedWarning, RunyardError
@@ -134,6 +135,7 @@ def _explain(session: Session, error: Exception) -> int:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "this should not happen; RUNYARD_DEBUG=1 shows where it did"
         told |= {"message": message, "hint": hint, "exit_code": 3}
+    told |= {key: masked(told[key]) for key in ("message", "hint") if told[key]}
     session.note(f"{style('error:', fg='red', bold=True)} {told['message']}")
     if told["hint"]:
         session.note("\n".join(f"  {line}" for line in told["hint"].splitlines()))

@@ -49,7 +49,7 @@ def report(
     """
     from runyard.reports.html import write_report
 
-    given = None if session.location == DEFAULT_YARD else session.location
+    given = None if session.location == DEFAULT_YARD else session.place
     with session.yard() as yard:
         module_of(yard.recorded(batch), "section")
         path = write_report(

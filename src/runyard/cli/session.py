@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from runyard.addresses import shown
 from runyard.errors import EngineError, NotFound
-from runyard.store import without_password
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -94,6 +94,11 @@ class Session:
             self.abandon()
             raise EngineError(f"stdout can't be written: {error.strerror}") from error
 
+    @property
+    def place(self) -> str:
+        """Where the yard is, as it may be shown."""
+        return shown(self.location)
+
     def has_yard(self) -> bool:
         """Whether there is a yard at all."""
         return _is_address(self.location) or Path(self.location, "yard.db").exists()
@@ -103,7 +108,7 @@ class Session:
         """The yard, open; only a command that runs something makes one."""
         if not create and not self.has_yard():
             raise NotFound(
-                f"there is no yard at {without_password(self.location)}",
+                f"there is no yard at {self.place}",
                 hint="say where it is with --yard PATH",
             )
         from runyard.yard import Yard
@@ -116,7 +121,7 @@ class Session:
         import shlex
 
         given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
-        where = ["--yard", without_password(self.location)] if given else []
+        where = ["--yard", self.place] if given else []
         return shlex.join(["runyard", *words, *where])
 
 

@@ -26,7 +26,7 @@ def status(session: Session, batch: str | None) -> int:
     Without BATCH: every batch, oldest first.
     """
     if batch is None and not session.has_yard():
-        session.note(f"there is no yard at {session.location} yet")
+        session.note(f"there is no yard at {session.place} yet")
         session.document({"batches": []})
         return 0
     with session.yard() as yard:

@@ -49,10 +49,10 @@ def doctor(session: Session) -> int:
     if found.problems:
         session.say("what is damaged is never reported as data; run its batch again with --fresh")
     else:
-        session.say(f"{session.location} is whole: the store and {found.logs} audit logs")
+        session.say(f"{session.place} is whole: the store and {found.logs} audit logs")
     session.document(
         {
-            "yard": session.location,
+            "yard": session.place,
             "ok": not found.problems,
             "damaged": len(found.problems),
             "problems": found.problems[:LISTED],

@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
+from runyard.addresses import masked
+
 REDACTED = "[redacted]"
 """What stands in the place of a secret."""
 
@@ -41,7 +43,6 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # many starts: the text may be hostile, and quadratic time would stall whoever writes it down.
 _SHAPES = rf"""
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[\s\S]*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
-    | (?P<url>://[^\s/:@"'<>]*:)[^\s/"'<>]+(?P<host>@)
     | (?<![A-Za-z0-9_])(?:
         gh[pousr]_[A-Za-z0-9]{{20,}}
         | github_pat_[A-Za-z0-9_]{{20,}}
@@ -75,9 +76,8 @@ _HINTS = (
 
 
 def _replace(match: re.Match[str]) -> str:
-    url, host, bearer, name, quotes = match.group("url", "host", "bearer", "name", "quote")
-    head = url or bearer or (name or "") + (quotes or "")
-    return f"{head}{REDACTED}{host or ''}"
+    bearer, name, quotes = match.group("bearer", "name", "quote")
+    return f"{bearer or (name or '') + (quotes or '')}{REDACTED}"
 
 
 class Redactor:
@@ -106,7 +106,7 @@ class Redactor:
             return text
         # A secret taken away can bare a name that was hidden behind it, so look again.
         for _ in range(_PASSES):
-            before, text = text, self._shapes.sub(_replace, text)
+            before, text = text, self._shapes.sub(_replace, masked(text, REDACTED))
             if text == before:
                 break
         return text

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from runyard import addresses
+
 if TYPE_CHECKING:
     from runyard.store.base import Store
 
@@ -19,15 +21,11 @@ def is_shared(location: str | Path) -> bool:
     return str(location).partition("://")[0] in POSTGRES and "://" in str(location)
 
 
-def without_password(location: str | Path) -> str:
-    """The address of a yard as it may be shown."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(location))
-
-
 def files_folder(location: str | Path) -> Path:
     """Where this machine keeps a yard's files: the yard's own folder, or one for its address."""
     if not is_shared(location):
         return Path(location)
+    addresses.check(location)
     named = os.environ.get("RUNYARD_FILES")
     if named:
         return Path(named)
@@ -51,6 +49,7 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
 
         return MemoryStore()
     if is_shared(location):
+        addresses.check(location)
         try:
             from runyard.store.postgres import PostgresStore
         except ImportError as error:

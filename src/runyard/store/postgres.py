@@ -19,7 +19,7 @@ from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, Connection, Dia
 from sqlalchemy import cast as cast_to
 from sqlalchemy.dialects import postgresql
 
-from runyard import faults
+from runyard import addresses, faults
 from runyard.errors import (
     RunyardError,
     StoreAway,
@@ -29,7 +29,6 @@ from runyard.errors import (
     StoreFull,
 )
 from runyard.spec.outcome import WIDTH, Rows
-from runyard.store import without_password
 from runyard.store.arrays import packed
 from runyard.store.base import Store
 from runyard.store.check import check_rows
@@ -121,7 +120,8 @@ class PostgresStore(Store):
     look_seconds = LOOK_SECONDS
 
     def __init__(self, url: str) -> None:
-        self.location = without_password(url)
+        self.location = addresses.shown(url)
+        self._url = url
         self._writing = threading.RLock()
         self._writer: Connection | None = None
         self._patient = False
@@ -201,7 +201,8 @@ class PostgresStore(Store):
             with self._engine.connect() as connection, connection.begin():
                 yield from check_rows(connection)
         except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
-            yield f"PostgreSQL: {str(error).splitlines()[0]}"
+            text = addresses.scrubbed(str(error), self._url)
+            yield f"PostgreSQL: {text.splitlines()[0]}"
 
     def close(self) -> None:
         self.hurry(CLOSE_SECONDS)
@@ -252,7 +253,7 @@ class PostgresStore(Store):
             yield
         except (sqlalchemy.exc.DBAPIError, psycopg.Error) as error:
             cause = getattr(error, "orig", None) or error
-            text = str(cause).strip() or type(cause).__name__
+            text = addresses.scrubbed(str(cause).strip() or type(cause).__name__, self._url)
             if isinstance(cause, errors.DiskFull):
                 raise StoreFull(
                     f"the disk of {self.location} is full: {text}",

@@ -15,7 +15,7 @@ import runyard as ry
 from runyard.errors import StoreAway, StoreError
 from runyard.reports.export import export
 from runyard.reports.printed import Output
-from runyard.store import files_folder, without_password
+from runyard.store import files_folder
 from runyard.worker import Turn, Worker
 
 
@@ -127,12 +127,6 @@ def test_a_server_that_is_not_there_is_a_clear_error_without_the_password() -> N
 def test_a_wrong_database_is_a_clear_error(url: str) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         _ = ry.Yard(url.replace("/postgres?", "/nowhere?")).store
-
-
-def test_an_address_is_shown_without_its_password() -> None:
-    assert without_password("postgresql://a:b@h/d") == "postgresql://a:***@h/d"
-    assert without_password("postgresql://a@h/d") == "postgresql://a@h/d"
-    assert without_password("some/folder") == "some/folder"
 
 
 def test_each_address_has_a_folder_of_its_own_for_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from runyard import __version__
+from runyard.addresses import shown
 from runyard.doors.agent.arguments import INSTRUCTIONS, USAGE
 from runyard.errors import UsageError
-from runyard.store import is_shared, without_password
+from runyard.store import is_shared
 
 FOLDER = Path("usr", "plugins", "runyard")
 
@@ -81,7 +82,7 @@ def install(folder: Path, location: str) -> list[Path]:
     """Write the plugin into an Agent Zero folder; the files it consists of."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="name the folder that Agent Zero is in")
-    yard = without_password(location) if is_shared(location) else str(Path(location).absolute())
+    yard = shown(location) if is_shared(location) else str(Path(location).absolute())
     actions = "\n".join(f"- {usage}" for usage in USAGE.values())
     about = "\n".join(
         line for line in INSTRUCTIONS.splitlines() if not line.startswith("Use it in this order")

@@ -1,0 +1,106 @@
+"""Addresses as they may be shown: without the passwords in them.
+
+    postgresql://user:password@host:port,host:port/database?key=value&sslpassword=…
+
+Every place that prints an address, or a text that may hold one, goes through here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote_plus
+
+from runyard.errors import UsageError
+
+MASK = "***"
+_SHORTEST = 3
+"""A password of fewer letters is not looked for in other texts: everything would match."""
+
+_IN_TEXT = re.compile(r"""://(?:(?!://)[^\s"'<>])+""")
+_SECRET = re.compile(r"(?:ssl)?password|.*secret", re.IGNORECASE)
+_PASSWORD_WORD = re.compile(
+    r"\b((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'|[^\s&]+)", re.IGNORECASE
+)
+_HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
+def shown(location: str | Path) -> str:
+    """An address, or a path, without its passwords."""
+    scheme, sign, rest = str(location).partition("://")
+    if not sign:
+        return _PASSWORD_WORD.sub(rf"\g<1>{MASK}", scheme)
+    return scheme + sign + _without(rest, MASK)
+
+
+def masked(text: str, mask: str = MASK) -> str:
+    """A text without the passwords of addresses in it."""
+    return _IN_TEXT.sub(lambda found: "://" + _without(found[0][3:], mask), text)
+
+
+def scrubbed(text: str, location: str | Path) -> str:
+    """A text of others about this address, without its passwords in whatever form."""
+    for secret in sorted(_secrets(str(location)), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return masked(text)
+
+
+def check(location: str | Path) -> None:
+    """Raise where an address can't be told apart into its parts; nothing of it is shown."""
+    rest = str(location).partition("://")[2]
+    before, _, query = rest.partition("?")
+    authority, _, path = before.partition("/")
+    user, _, hosts = authority.rpartition("@")
+    pieces = query.split("&") if query else []
+    if (
+        "@" in user + path + query
+        or _BAD_ESCAPE.search(rest)
+        or not all(_HOST.fullmatch(host) for host in hosts.split(","))
+        or not all("=" in piece for piece in pieces)
+    ):
+        raise UsageError(
+            "the address of the yard can't be read",
+            hint="write postgresql://user:password@host:port/database; "
+            "in a password write @ as %40, : as %3A, / as %2F, ? as %3F and % as %25",
+        )
+
+
+def _without(rest: str, mask: str) -> str:
+    """What comes after `://`, with the mask in place of passwords."""
+    at = _end_of_user(rest)
+    user, colon, _ = rest[: max(at, 0)].partition(":")
+    if colon:
+        rest = f"{user}:{mask}{rest[at:]}"
+    before, sign, query = rest.partition("?")
+    return before + sign + "&".join(_piece(piece, mask) for piece in query.split("&"))
+
+
+def _end_of_user(rest: str) -> int:
+    """Where the `@` behind user and password stands; -1: nowhere."""
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    at = authority.rfind("@")
+    if at < 0 and not all(_HOST.fullmatch(host) for host in authority.split(",")):
+        return rest.rfind("@")  # a password with a / or ? in it
+    return at
+
+
+def _piece(piece: str, mask: str) -> str:
+    key, sign, _ = piece.partition("=")
+    return f"{key}={mask}" if sign and _is_secret(key) else piece
+
+
+def _is_secret(key: str) -> bool:
+    return _SECRET.fullmatch(unquote_plus(key)) is not None
+
+
+def _secrets(location: str) -> set[str]:
+    """The passwords of an address, as they stand there and as they are meant."""
+    rest = location.partition("://")[2]
+    found = {rest[: max(_end_of_user(rest), 0)].partition(":")[2]}
+    for piece in rest.partition("?")[2].split("&"):
+        key, _, value = piece.partition("=")
+        if _is_secret(key):
+            found.add(value)
+    found |= {unquote_plus(each.replace("+", "%2B")) for each in found}
+    return {each for each in found if len(each) >= _SHORTEST}
