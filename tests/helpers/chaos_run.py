@@ -164,14 +164,20 @@ class Engine:
         )
         return self.lives
 
-    def warden(self) -> int:
-        """The process that looks after the workers."""
+    def guard(self) -> int:
+        """The process that looks after the warden."""
         assert eventually(lambda: _wardens(self.pid), 30), self.output
         return _wardens(self.pid)[0]
 
+    def warden(self) -> int:
+        """The process that looks after the workers."""
+        assert eventually(lambda: _grandchildren(self.pid), 30), self.output
+        return _grandchildren(self.pid)[0]
+
     def workers(self) -> set[int]:
         """The worker processes that run now."""
-        return {pid for warden in _wardens(self.pid) for pid in _children(warden) if runs(pid)}
+        wardens = _grandchildren(self.pid)
+        return {pid for warden in wardens for pid in _children(warden) if runs(pid)}
 
     def close(self) -> None:
         for pid in family(self.mark):
@@ -265,6 +271,11 @@ def _wardens(pid: int) -> list[int]:
         except psutil.Error:
             continue
     return found
+
+
+def _grandchildren(pid: int) -> list[int]:
+    """The wardens below an engine."""
+    return [warden for guard in _wardens(pid) for warden in _wardens(guard)]
 
 
 def _signal(pid: int, number: int) -> None:

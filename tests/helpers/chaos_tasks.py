@@ -149,6 +149,32 @@ def _allocate_shared() -> None:
         time.sleep(3600)
 
 
+def parricide(x: int, bad: list[int]) -> int:
+    """Some tasks kill the process that looks after their worker; the others are good."""
+    note(x)
+    pace()
+    if x in bad:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+    return x
+
+
+def leaves(x: int) -> int:
+    """One task in three ends its worker."""
+    note(x)
+    if x % 3 == 0:
+        os._exit(3)
+    return x
+
+
+def deaf(x: int) -> int:
+    """A task inside C code that keeps the interpreter's lock."""
+    note(x)
+    if os.environ.get("CHAOS_PACE"):
+        ctypes.PyDLL(None).sleep(600)
+    return x
+
+
 def bulky(x: int) -> bytes:
     """A task whose value fills a channel that is not read; the first ones are quick and small."""
     note(x)

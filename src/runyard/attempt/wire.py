@@ -135,6 +135,7 @@ class Loss(NamedTuple):
     error: str  # the class that the task's outcome gets: WorkerDied, TaskTimeout, …
     reason: str
     printed: Printed | None = None  # by what it was running
+    shared: bool = False  # other lanes died with it: the task may be innocent
 
 
 encode_report = msgspec.msgpack.Encoder().encode

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import enum
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from runyard.attempt.slots import Note
 from runyard.attempt.wire import Report
 from runyard.backends import tree
 from runyard.backends.warden import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
-from runyard.errors import BackendError
+
+LOOK_SECONDS = 0.5
+SILENT_SECONDS = 2.0
+"""A warden that has not done what it was asked for so long may be stopped."""
+
+ANSWER_SECONDS = 10.0
+"""So long it has after it was continued before another one takes its place,"""
+
+START_SECONDS = 60.0
+"""and so long the first time, since its interpreter may still be starting."""
 
 _START = "import sys; sys.path[:] = {path!r}; from runyard.backends.warden import main; main({fd})"
 
@@ -36,7 +49,14 @@ class Lane:
         self.outgoing = bytearray()
         self.sent: list[int] = []  # chunks under way, oldest first
         self.tasks = 0  # since the worker started
+        self.asked: float | None = None  # when the warden was asked for what it has not done
+        self.renewing = False  # asked to end, since it has done its share
         self.ending: tuple[Note, str, str] | None = None  # asked to end, and why
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether its worker has something to do, or is being ended."""
+        return bool(self.sent or self.ending or self.renewing)
 
     def frames(self, decode: Callable[[memoryview], Report]) -> list[Report]:
         """Whole reports that have come in."""
@@ -61,28 +81,55 @@ class Crew:
         self.lanes = [Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
         self.received = memoryview(bytearray(1 << 18))
+        self.is_lost = False  # the warden is gone
+        self._has_answered = False
+        self._nudged: float | None = None
+        self._looked = 0.0
         self.control, theirs = socket.socketpair()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
-        code = _START.format(path=module_path(), fd=theirs.fileno())
+        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+        self.warden: subprocess.Popen[bytes] | None = None
+        try:
+            self._start(theirs, environment)
+            for lane in self.lanes:
+                self.fork(lane)
+        except BaseException:
+            self.release()
+            raise
+        finally:
+            theirs.close()
+
+    def _start(self, theirs: socket.socket, environment: Mapping[str, str] | None) -> None:
+        _all.append(self)
+        self.selector.register(self.control, selectors.EVENT_READ, None)
+        self.selector.register(self._wake_out, selectors.EVENT_READ, None)
+        # Of our own streams it keeps none: it may outlive us by a moment, and must not keep whoever
+        # reads them waiting. Workers get them when they are forked.
         self.warden = subprocess.Popen(
-            [sys.executable, *interpreter_flags(), "-c", code],
+            [
+                sys.executable,
+                *interpreter_flags(),
+                "-c",
+                _START.format(path=module_path(), fd=theirs.fileno()),
+            ],
             stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
             env={**os.environ, **(environment or {})},
         )
-        theirs.close()
-        self.selector.register(self.control, selectors.EVENT_READ, None)
-        self.selector.register(self._wake_out, selectors.EVENT_READ, None)
-        _all.append(self)
-        for lane in self.lanes:
-            self.fork(lane)
 
     def is_outdated(self, code: Mapping[str, str]) -> bool:
         """Whether workers may have loaded other code than this, the functions of a batch."""
         return self._code.has_changed(code)
+
+    @property
+    def lives(self) -> bool:
+        """Whether there is a warden."""
+        return not self.is_lost and self.warden is not None and self.warden.poll() is None
 
     def fork(self, lane: Lane) -> None:
         """Have the warden start a worker for this lane."""
@@ -90,13 +137,17 @@ class Crew:
         mine.setblocking(False)
         lane.__init__(lane.number)  # type: ignore[misc]
         lane.channel = mine
+        lane.asked = time.monotonic()
+        streams = [_stream(number) for number in (1, 2)]
         try:
             message = MESSAGE.pack(FORK, lane.number, 0)
-            socket.send_fds(self.control, [message], [theirs.fileno()])
-        except OSError as error:
-            raise self.broken() from error
+            socket.send_fds(self.control, [message], [theirs.fileno(), *streams])
+        except OSError:
+            self.is_lost = True
         finally:
             theirs.close()
+            for stream in streams:
+                os.close(stream)
         self.selector.register(mine, selectors.EVENT_READ, lane)
 
     def write(self, lane: Lane, kind: bytes, content: bytes = b"") -> None:
@@ -122,31 +173,67 @@ class Crew:
 
     def kill(self, lane: Lane) -> None:
         """Have the warden end the lane's worker and everything below it."""
-        deadline = time.monotonic() + 10
-        while lane.pid is None and time.monotonic() < deadline:
-            for _ in self.news():
-                pass
-        with contextlib.suppress(OSError):
-            self.control.sendall(MESSAGE.pack(KILL, lane.number, lane.pid or 0))
+        lane.asked = lane.asked or time.monotonic()
+        try:
+            self.control.sendall(MESSAGE.pack(KILL, lane.number, 0))
+        except OSError:
+            self.is_lost = True
 
     def news(self) -> list[tuple[int, int]]:
         """Workers that ended: lane and exit status."""
-        ended = []
         data = b""
         try:
             while len(data) % MESSAGE.size or not data:
                 part = self.control.recv(MESSAGE.size * 64)
                 if not part:
-                    raise self.broken()
+                    self.is_lost = True
+                    break
                 data += part
-        except OSError as error:
-            raise self.broken() from error
-        for kind, number, value in MESSAGE.iter_unpack(data):
+        except OSError:
+            self.is_lost = True
+        self._has_answered = True
+        ended = []
+        whole = len(data) // MESSAGE.size * MESSAGE.size
+        for kind, number, value in MESSAGE.iter_unpack(data[:whole]):
+            lane = self.lanes[number]
             if kind == STARTED:
-                self.lanes[number].pid = value
+                lane.pid = value
+                if lane.ending is None and not lane.renewing:
+                    lane.asked = None
             elif kind == ENDED:
+                lane.pid = lane.asked = None
                 ended.append((number, value >> 32))
         return ended
+
+    def is_without_warden(self) -> bool:
+        """Whether the warden is gone, or does not answer; one that is stopped is continued."""
+        now = time.monotonic()
+        if self.is_lost or now - self._looked < LOOK_SECONDS:
+            return self.is_lost
+        self._looked = now
+        asked = min((lane.asked for lane in self.lanes if lane.asked is not None), default=None)
+        patience = ANSWER_SECONDS if self._has_answered else START_SECONDS
+        verdict = judged(now, asked, self._nudged, patience)
+        if verdict is Verdict.WELL:
+            self._nudged = None
+        elif verdict is Verdict.SILENT:
+            self._nudged = now
+            self._continue()
+        self.is_lost = verdict is Verdict.HUNG
+        return self.is_lost
+
+    def _continue(self) -> None:
+        """Let the warden and its guard go on, if they are stopped."""
+        if self.warden is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.warden.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        """End everything at once, whatever the warden does; return when nothing runs any more."""
+        pids = [lane.pid for lane in self.lanes if lane.pid is not None]
+        if self.warden is not None and self.warden.poll() is None:
+            pids.insert(0, self.warden.pid)
+        tree.end_trees(pids)
 
     def wake(self) -> None:
         with contextlib.suppress(OSError):
@@ -157,15 +244,9 @@ class Crew:
         with contextlib.suppress(OSError):
             self._wake_out.recv(4096)
 
-    def broken(self) -> BackendError:
-        """The warden is gone: end the workers in its place."""
-        for lane in self.lanes:
-            if lane.pid is not None:
-                tree.kill_tree(lane.pid)
-        return BackendError(
-            "the process that looks after the workers is gone",
-            hint="something killed it; say `runyard resume` to go on",
-        )
+    def last_words(self) -> str:
+        """The end of what the warden printed, if it did."""
+        return last_lines(self._log)
 
     def release(self, *, abandon: bool = False) -> None:
         """Close every descriptor, after which the warden ends everything; wait for that."""
@@ -178,13 +259,51 @@ class Crew:
         self.control.close()
         self._wake_in.close()
         self._wake_out.close()
-        if abandon:
+        self._log.close()
+        if abandon or self.warden is None:
             return
+        self._continue()
         try:
             self.warden.wait(timeout=10)
         except subprocess.TimeoutExpired:
             tree.kill_tree(self.warden.pid)
             self.warden.wait()
+
+
+class Verdict(enum.Enum):
+    """What the engine thinks of a warden."""
+
+    WELL = "well"
+    WAITING = "waiting"  # for an answer
+    SILENT = "silent"  # for too long: it may be stopped
+    HUNG = "hung"  # it did not answer when it was continued
+
+
+def judged(now: float, asked: float | None, nudged: float | None, patience: float) -> Verdict:
+    """What to think of a warden by its oldest order that is not done, and when it was continued.
+
+    The engine may have been stopped itself: so a warden always has time after it was continued.
+    """
+    if asked is None:
+        return Verdict.WELL
+    if nudged is None:
+        return Verdict.SILENT if now - asked > SILENT_SECONDS else Verdict.WAITING
+    return Verdict.HUNG if now - nudged > patience else Verdict.WAITING
+
+
+def last_lines(log: BinaryIO, most: int = 5) -> str:
+    """The last lines of a log that is open."""
+    size = os.fstat(log.fileno()).st_size
+    text = os.pread(log.fileno(), 4000, max(0, size - 4000)).decode(errors="replace")
+    return "\n".join(line.rstrip() for line in text.splitlines()[-most:])
+
+
+def _stream(number: int) -> int:
+    """A copy of one of this process's standard streams, or of nowhere if it is closed."""
+    try:
+        return os.dup(number)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 def module_path() -> list[str]:
@@ -247,7 +366,7 @@ def _crew_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object
 def take_crew(lanes: int, environment: Mapping[str, str] | None = None) -> Crew:
     key = _crew_key(lanes, environment)
     with _taking:
-        found = next((c for c in _idle if c.key == key and c.warden.poll() is None), None)
+        found = next((c for c in _idle if c.key == key and c.lives), None)
         others = [crew for crew in _idle if crew is not found]
         _idle.clear()
     for crew in others:

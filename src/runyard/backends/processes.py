@@ -90,12 +90,13 @@ class ProcessesBackend(Backend):
     def room(self, lane: int) -> int:
         state = self._crew.lanes[lane]
         share = self._job.recycle if self._job else None
-        if state.ending is not None:
+        if state.ending is not None or state.renewing:
             return 0
         if share is None:
             return sys.maxsize
         if state.tasks >= share and not state.sent:
             self.renew(lane)
+            return 0
         return max(0, share - state.tasks)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
@@ -114,6 +115,8 @@ class ProcessesBackend(Backend):
                     self._read(lane)
         for number, status in ended:
             self._bury(crew.lanes[number], status)
+        if crew.is_without_warden():
+            self._start_over()
         found, self._ready = self._ready, []
         return found
 
@@ -134,7 +137,7 @@ class ProcessesBackend(Backend):
         if self._closed:
             return
         self._closed = True
-        if any(lane.sent or lane.ending for lane in self._crew.lanes):
+        if self._crew.is_lost or any(lane.is_busy for lane in self._crew.lanes):
             self._crew.release()
         else:
             for lane in self._crew.lanes:
@@ -160,6 +163,8 @@ class ProcessesBackend(Backend):
         if not size:
             with contextlib.suppress(KeyError):
                 self._crew.selector.unregister(lane.channel)
+            if lane.pid is not None and lane.asked is None:  # if it lives, nobody hears it
+                self._crew.kill(lane)
             return False
         lane.incoming += self._crew.received[:size]
         for report in lane.frames(self.decode):
@@ -171,27 +176,51 @@ class ProcessesBackend(Backend):
 
     def _bury(self, lane: Lane, status: int) -> None:
         """A worker has ended: take its last words, say what it cost, start the next one."""
+        if lane.renewing and not lane.sent:
+            self._restart(lane)
+            return
+        running = self._lose(lane, _death(status))
+        self._note_birth(running, f"workers die as soon as they start: {_death(status)}")
+        self._restart(lane)
+
+    def _start_over(self) -> None:
+        """The warden is gone, and its workers with it: say what that cost, start others.
+
+        One of the tasks that ran may be what killed it, and which one can't be told.
+        """
+        crew = self._crew
+        crew.end()
+        ran = [lane for lane in crew.lanes if self._slots.read(lane.number).task != IDLE]
+        for lane in crew.lanes:
+            self._lose(lane, "the process that looks after the workers died", shared=len(ran) > 1)
+        words = crew.last_words()
+        crew.release()
+        reason = "the process that looks after the workers dies as soon as it starts"
+        self._note_birth(bool(ran), f"{reason}: {words}" if words else reason)
+        self.notices.append(
+            "the process that looks after the workers died; another one has taken its place"
+        )
+        self._crew = Crew(self.lanes, self._environment)
+        for lane in self._crew.lanes:
+            self._slots.clear(lane.number)
+            self._crew.write(lane, JOB, self._frame)
+
+    def _lose(self, lane: Lane, reason: str, *, shared: bool = False) -> bool:
+        """Take a dead worker's last words and say what it cost; whether it was running a task."""
         while self._read(lane):
             pass
-        note = self._slots.read(lane.number)
-        error, reason = "WorkerDied", _death(status)
+        note, error = self._slots.read(lane.number), "WorkerDied"
         if lane.ending is not None:
             meant, error, reason = lane.ending
             if meant != note:  # that task ended just in time, and this one is innocent
                 note = note._replace(task=IDLE)
-        running = note.task >= 0
+        running = note.task != IDLE
         printed = None
         if self._job is not None and running:
             spool, folder = self._spool(lane.number), Path(self._job.folder)
             printed = salvage(spool, folder, note.task, note.attempt)
         elif self._job is not None:
             remove_spool(self._spool(lane.number))
-        self._stillborn = 0 if running else self._stillborn + 1
-        if self._stillborn > STILLBORN_LIMIT:
-            raise BackendError(
-                f"workers die as soon as they start: {reason}",
-                hint="try `python -c 'import runyard'` with the same interpreter",
-            )
         seconds = note.seconds if running else 0.0
         self._ready.append(
             Loss(
@@ -204,22 +233,24 @@ class ProcessesBackend(Backend):
                 error,
                 reason,
                 printed,
+                shared,
             )
         )
-        self._restart(lane)
+        return running
+
+    def _note_birth(self, did_something: bool, trouble: str) -> None:
+        """Give up where too many in a row die before they get anything done."""
+        self._stillborn = 0 if did_something else self._stillborn + 1
+        if self._stillborn > STILLBORN_LIMIT:
+            raise BackendError(
+                trouble, hint="try `python -c 'import runyard'` with the same interpreter"
+            )
 
     def renew(self, number: int) -> None:
-        """A fresh worker in place of one that has done its share."""
+        """Have a fresh worker take the place of one that has done its share, soon."""
         lane = self._crew.lanes[number]
+        lane.renewing = True
         self._crew.kill(lane)
-        ended: list[tuple[int, int]] = []
-        while not any(other == number for other, _ in ended):
-            ended += self._crew.news()
-        for other, status in ended:
-            if other == number:
-                self._restart(lane)
-            else:
-                self._bury(self._crew.lanes[other], status)
 
     def _restart(self, lane: Lane) -> None:
         if lane.channel is not None:

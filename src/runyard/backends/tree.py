@@ -13,12 +13,18 @@ import signal
 import sys
 import time
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
     """Let descendants whose parent died become this process's own children."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_at_parents_end(number: int) -> None:
+    """Have the kernel send this process a signal when the thread that started it ends (Linux)."""
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def members(pid: int) -> list[int]:
@@ -59,6 +65,15 @@ def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:
         for member in running:
             _signal(member, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def end_trees(pids: list[int], seconds: float = 5.0) -> None:
+    """End processes that may be anybody's children, with their descendants, and wait for it."""
+    until = time.monotonic() + seconds
+    for pid in pids:
+        kill_tree(pid)
+    while any(_runs(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.005)
 
 
 def resident(pid: int) -> int:

@@ -1,11 +1,16 @@
 """The warden: a small single-threaded process between the engine and its workers.
 
     engine ══ control socket ══ warden ──fork──▶ worker 0 ─▶ the task's own processes
-                                       ──fork──▶ worker 1
+       ║                          │    ──fork──▶ worker 1
+       ╚═══════════════════════ guard (the warden's parent)
 
-It forks workers (never the engine: a threaded parent must not fork), tells the engine when one ends
-and how, ends whole process trees on request, and when the engine dies, however suddenly, ends
-everything. It adopts what dead workers leave behind, so that nothing survives unseen.
+The warden forks workers (never the engine: a threaded parent must not fork), tells the engine when
+one ends and how, and ends whole process trees on request. When the engine or the guard dies,
+however suddenly, it ends everything. The guard does nothing but wait, so nothing can go wrong with
+it: when the engine or the warden dies, it ends everything too.
+
+Both adopt what dead processes leave behind, so that nothing survives unseen. A stopped one is
+continued by the kernel when its parent dies, and a worker is killed when the warden dies (Linux).
 """
 
 from __future__ import annotations
@@ -18,42 +23,44 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 from runyard.backends import tree, worker
 
 MESSAGE = struct.Struct("<cxxxiq")  # kind, lane, pid or exit status
 FORK, KILL, STARTED, ENDED = b"F", b"K", b"S", b"E"
+FORKED_WITH = 3
+"""Descriptors that come with an order to fork: the channel, and the engine's stdout and stderr."""
 
 
 def main(descriptor: int) -> None:
     """Serve the engine at the other end of this socket until it is gone."""
     control = socket.socket(fileno=descriptor)
-    tree.adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    wake_out, wake_in = os.pipe()
-    for end in (wake_out, wake_in):
-        os.set_blocking(end, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     gc.freeze()
-    lanes: dict[int, int] = {}
-    waiting = select.poll()  # which minds no descriptor's number: the engine may have thousands
-    for descriptor in (control.fileno(), wake_out):
-        waiting.register(descriptor, select.POLLIN)
+    above, below = socket.socketpair()
+    if os.fork() == 0:
+        above.close()
+        _watch_over(lambda: _serve(control, below))
+    below.close()
+    _watch_over(lambda: _wait(control, above))
+
+
+def _watch_over(act: Callable[[], None]) -> NoReturn:
+    """Do this, then end every process below this one, and this one."""
     try:
-        while True:
-            ready = {descriptor for descriptor, _ in waiting.poll()}
-            if wake_out in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(wake_out, 4096)
-                _reap(control, lanes)
-            if control.fileno() in ready and not _obey(control, lanes, (wake_in, wake_out)):
-                return
-    except OSError:
-        return
+        tree.adopt_orphans()
+        # The engine's thread that started us may end before the engine: nothing worse than this.
+        tree.signal_at_parents_end(signal.SIGCONT)
+        with contextlib.suppress(OSError):
+            act()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
     finally:
-        # Only the warden itself comes here: a worker ends inside `_become_worker`.
+        # Only the warden and its guard come here: a worker ends inside `_become_worker`.
         tree.kill_below(os.getpid())
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, 0)[0]:
@@ -61,9 +68,41 @@ def main(descriptor: int) -> None:
         os._exit(0)
 
 
-def _obey(control: socket.socket, lanes: dict[int, int], pipe: tuple[int, int]) -> bool:
+def _wait(control: socket.socket, warden: socket.socket) -> None:
+    """Until the engine or the warden is gone; what they say to each other is not read here."""
+    waiting = select.poll()
+    waiting.register(control.fileno(), 0)  # which tells its end all the same
+    waiting.register(warden.fileno(), select.POLLIN)
+    waiting.poll()
+
+
+def _serve(control: socket.socket, guard: socket.socket) -> None:
+    """Do what the engine says, until it or the guard is gone."""
+    wake_out, wake_in = os.pipe()
+    for end in (wake_out, wake_in):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+    lanes: dict[int, int] = {}
+    own = [control.fileno(), guard.fileno(), wake_out, wake_in]
+    waiting = select.poll()  # which minds no descriptor's number: the engine may have thousands
+    for descriptor in own[:3]:
+        waiting.register(descriptor, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in waiting.poll()}
+        if guard.fileno() in ready:
+            return
+        if wake_out in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake_out, 4096)
+            _reap(control, lanes)
+        if control.fileno() in ready and not _obey(control, lanes, own):
+            return
+
+
+def _obey(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
     """Do what the engine says; False when it is gone."""
-    data, descriptors, _, _ = socket.recv_fds(control, MESSAGE.size, 1)
+    data, descriptors, _, _ = socket.recv_fds(control, MESSAGE.size, FORKED_WITH)
     while data and len(data) < MESSAGE.size:
         more = control.recv(MESSAGE.size - len(data))
         if not more:
@@ -71,35 +110,41 @@ def _obey(control: socket.socket, lanes: dict[int, int], pipe: tuple[int, int]) 
         data += more
     if not data:
         return False
-    kind, lane, pid = MESSAGE.unpack(data)
+    kind, lane, _ = MESSAGE.unpack(data)
     if kind == KILL:
-        if pid in lanes:
-            tree.kill_tree(pid)
+        # The engine asks for another worker of a lane only after the last one has ended.
+        for child in [child for child, its in lanes.items() if its == lane]:
+            tree.kill_tree(child)
         return True
-    child = os.fork()
+    warden, child = os.getpid(), os.fork()
     if child == 0:
-        _become_worker(lane, descriptors[0], control, pipe)
-    os.close(descriptors[0])
+        _become_worker(lane, descriptors, warden, own)
+    for descriptor in descriptors:
+        os.close(descriptor)
     lanes[child] = lane
     control.sendall(MESSAGE.pack(STARTED, lane, child))
     return True
 
 
-def _become_worker(
-    lane: int, descriptor: int, control: socket.socket, pipe: tuple[int, int]
-) -> None:
+def _become_worker(lane: int, descriptors: list[int], warden: int, own: list[int]) -> NoReturn:
     code = 1
     try:
+        tree.signal_at_parents_end(signal.SIGKILL)
+        if os.getppid() != warden:  # it died before that
+            os._exit(1)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         tree.adopt_orphans()
         os.setsid()
-        control.close()
-        for end in pipe:
-            os.close(end)
-        worker.main(lane, socket.socket(fileno=descriptor))
+        channel, *streams = descriptors
+        for target, stream in enumerate(streams, start=1):
+            os.dup2(stream, target)
+        for descriptor in (*own, *streams):
+            os.close(descriptor)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        worker.main(lane, socket.socket(fileno=channel))
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

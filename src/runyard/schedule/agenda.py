@@ -84,6 +84,7 @@ class Agenda:
         self._ranges: deque[tuple[Held, int, int]] = deque()
         self._items: list[tuple[int, int, int, Held, Item]] = []
         self._later: list[tuple[float, int, Held, Item]] = []
+        self.alone: deque[tuple[Held, Item]] = deque()  # may kill more than their own worker
         self._serial = count()
         self._in_ranges = 0
 
@@ -125,6 +126,11 @@ class Agenda:
             return
         heapq.heappush(self._later, (due, next(self._serial), held, item))
 
+    def add_alone(self, held: Held, item: Item) -> None:
+        """A task that goes alone, so that it takes no neighbour with it."""
+        if not held.lost:
+            self.alone.append((held, item))
+
     def wake_due(self, now: float) -> None:
         """Let retries whose time has come stand in line."""
         while self._later and self._later[0][0] <= now:
@@ -155,6 +161,7 @@ class Agenda:
         held.lost = True
         self._items = [entry for entry in self._items if entry[3] is not held]
         self._later = [entry for entry in self._later if entry[2] is not held]
+        self.alone = deque(each for each in self.alone if each[0] is not held)
         heapq.heapify(self._items)
         heapq.heapify(self._later)
         self._ranges = deque(each for each in self._ranges if each[0] is not held)
@@ -164,9 +171,11 @@ class Agenda:
         """Take these out, wherever they wait."""
         found = [(entry[3], entry[4]) for entry in self._items if entry[1] in tasks]
         found += [(entry[2], entry[3]) for entry in self._later if entry[3].task in tasks]
+        found += [each for each in self.alone if each[1].task in tasks]
         if found:
             self._items = [entry for entry in self._items if entry[1] not in tasks]
             self._later = [entry for entry in self._later if entry[3].task not in tasks]
+            self.alone = deque(each for each in self.alone if each[1].task not in tasks)
             heapq.heapify(self._items)
             heapq.heapify(self._later)
         for _ in range(len(self._ranges)):

@@ -43,14 +43,15 @@ class Dispatch:
         self._mean = mean
         self._intake = intake
         self._order = order  # None: the lanes share tasks as they come
-        self._alone = False  # a suspect is under way
+        self._alone = False  # one that goes alone is under way
 
     def fill(self, budget: float) -> None:
         """Give lanes that have room something to do, at most so many tasks."""
-        if self._supply.suspects:
-            if not self._flights:
-                held, item = self._supply.suspects.popleft()
-                self._flights.fly(0, 0, 0, [item], held)
+        if self._agenda.alone:
+            free = (lane for lane in self._flights.with_room(0) if self._backend.room(lane))
+            if not self._flights and (lane := next(free, None)) is not None:
+                held, item = self._agenda.alone.popleft()
+                self._flights.fly(lane, 0, 0, [item], held)
                 self._alone = True
             return
         if self._alone and self._flights:

@@ -51,6 +51,7 @@ class Judge:
         self._publish = publish
         self._history = history  # task: own errors, worker deaths so far
         self._redactor = Redactor()
+        self._suspects: set[int] = set()  # ran when all workers died: from then on they go alone
         self.cancelling: set[int] = set()  # what somebody asked to cancel
         self.has_had_enough = False  # a task failed, and the batch is to stop at the first
 
@@ -95,9 +96,14 @@ class Judge:
     def _crashed(self, held: Held, loss: Loss) -> None:
         assert loss.task is not None
         crashes = self._history.get(loss.task, (0, 0))[1] + 1
-        if policy.survives_crash(self._options, crashes):
+        if loss.shared:
+            self._suspects.add(loss.task)
+        # One that may be innocent has its say first.
+        if loss.shared or policy.survives_crash(self._options, crashes):
             self._note_attempt(held, self._row(loss, loss.reason), loss.printed, crash=True)
-            self._agenda.add_item(held, held.item(loss.task, loss.attempt))
+            is_suspect = loss.task in self._suspects
+            add = self._agenda.add_alone if is_suspect else self._agenda.add_item
+            add(held, held.item(loss.task, loss.attempt))
             return
         reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
         row = self._row(loss, reason)

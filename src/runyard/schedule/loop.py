@@ -180,7 +180,8 @@ class Loop:
         return self._recorder.counts.pending == 0 and self._recorder.is_through
 
     def _has_nothing_to_do(self) -> bool:
-        waits = self._flights or self._agenda.ready or self._agenda.waiting or self._supply.suspects
+        agenda = self._agenda
+        waits = self._flights or agenda.ready or agenda.waiting or agenda.alone
         return self._supply.is_dry and not waits and not self._recorder.backlog
 
     def _patience(self) -> float:

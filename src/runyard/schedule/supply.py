@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable
 
 from runyard import clock
@@ -62,7 +61,6 @@ class Supply:
         self._dry_rounds = 0
         self.asked = False  # a claim is on its way
         self.outgrown = False  # what is left to claim is not in this engine's plan
-        self.suspects: deque[tuple[Held, Item]] = deque()  # an engine died of them: they go alone
 
     def refill(self, mean: float | None) -> bool:
         """Take what has come in, and ask for more in time; whether something came."""
@@ -153,7 +151,8 @@ class Supply:
 
     def _check_that_others_work(self) -> None:
         """Nothing to claim and nothing under way, yet not the end: somebody else must be at it."""
-        idle = not (self._flights or self._agenda.ready or self._agenda.waiting or self.suspects)
+        agenda = self._agenda
+        idle = not (self._flights or agenda.ready or agenda.waiting or agenda.alone)
         alone = self._recorder.engines <= 1 and not self._recorder.backlog
         self._dry_rounds = self._dry_rounds + 1 if idle and alone else 0
         if self._dry_rounds > DRY_ROUNDS and self._recorder.counts.pending:
@@ -188,6 +187,6 @@ class Supply:
     def _stand_in_line(self, held: Held, item: Item) -> None:
         """A task that an engine died of goes alone, so that it takes no neighbour with it."""
         if self._fragile and self._history.get(item.task, (0, 0))[1] > 0:
-            self.suspects.append((held, item))
+            self._agenda.add_alone(held, item)
         else:
             self._agenda.add_item(held, item)

@@ -151,10 +151,10 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
 
 
 def _workers() -> list[psutil.Process]:
-    """Processes that a warden has forked: the grandchildren that play."""
-    children = psutil.Process().children(recursive=True)
-    parents = {process.pid for process in children}
-    return [process for process in children if process.ppid() in parents]
+    """Processes that a warden has forked, which a guard has forked: they play."""
+    me = psutil.Process()
+    wardens = [each for guard in me.children() for each in guard.children()]
+    return [worker for warden in wardens for worker in warden.children()]
 
 
 def test_what_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
