@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runyard import clock
+from runyard.attempt.raised import valid
 from runyard.attempt.wire import Emission
-from runyard.errors import UsageError
+from runyard.errors import NotEncodable, RunyardError, UsageError
 from runyard.spec import seeds
 from runyard.spec.codec import encode
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+LARGEST_EVENT = 16 * 1024 * 1024
+"""Bytes that what a task emits may have."""
+
+LONGEST_LINE = LARGEST_EVENT // 8
+"""Characters of a logged line that are kept."""
 
 
 class Host(Protocol):
@@ -106,7 +114,16 @@ class Context:
 
     def emit(self, kind: str, **data: Any) -> None:
         """Tell whoever watches; arrives while the task still runs."""
-        self._host.emit(Emission(self.task, self.attempt, clock.now(), str(kind), encode(data)))
+        kind, content = str(kind), encode(data)
+        if valid(kind) != kind:
+            raise NotEncodable(f"the kind {kind!r} of an event is not valid Unicode")
+        if len(kind) + len(content) > LARGEST_EVENT:
+            raise NotEncodable(
+                f"an event of {len(kind) + len(content):,} bytes is too large, "
+                f"the limit is {LARGEST_EVENT:,}",
+                hint="write it to a file in `ctx.workspace`, and emit where it is",
+            )
+        self._host.emit(Emission(self.task, self.attempt, clock.now(), kind, content))
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Have this called when the task is cancelled or out of time."""
@@ -157,7 +174,13 @@ def context() -> Context:
 class _EventHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if inside():
-            context().emit("log", level=record.levelname.lower(), message=record.getMessage())
+            try:
+                level, message = record.levelname.lower(), record.getMessage()
+                context().emit("log", level=valid(level), message=valid(message)[:LONGEST_LINE])
+            except RunyardError:  # the task's time is up
+                raise
+            except Exception:  # as logging does: a line that can't be had is no reason to fail
+                self.handleError(record)
 
 
 def _logger() -> logging.Logger:

@@ -10,7 +10,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,25 +25,20 @@ from runyard.attempt import forked
 from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
+from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
 from runyard.attempt.packed import call_packed, pack_error
+from runyard.attempt.raised import class_names, error_info
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
 from runyard.errors import NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.batch import ListedTask, decode_listed
 from runyard.spec.codec import checksum, decode, encode_as
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
+from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.plan import Plan
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.spec.task import Target, wants_context
-
-TRACE_LIMIT = 8000
-MESSAGE_LIMIT = 4000
-_HERE = str(Path(__file__).parent.parent)
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
 
 
 class StopNow(KeyboardInterrupt):
@@ -307,11 +301,20 @@ class Runner:
         return sealed
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
-        if isinstance(error, MemoryError) and self.program.job.memory is not None:
-            limit = self.program.job.memory
-            error = TaskOutOfMemory(
-                f"needed more than its limit of {limit:,} bytes"
-            ).with_traceback(error.__traceback__)
+        if isinstance(error, MemoryError):
+            traceback.clear_frames(error.__traceback__)  # of what took the memory
+            with beyond_the_limit():
+                return self._failure(work, self._out_of_memory(error), started, seconds)
+        return self._failure(work, error, started, seconds)
+
+    def _out_of_memory(self, error: MemoryError) -> BaseException:
+        limit = self.program.job.memory
+        if limit is None:
+            return error
+        text = f"needed more than its limit of {limit:,} bytes"
+        return TaskOutOfMemory(text).with_traceback(error.__traceback__)
+
+    def _failure(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
         info = error_info(error)
         value, refusal = self._brought(error)
         if refusal is not None:
@@ -321,9 +324,8 @@ class Runner:
             self._batch, work.task, FAILED, work.attempt, value, info.encode(),
             started, seconds, self._worker,
         )  # fmt: skip
-        classes = [c.__name__ for c in type(error).__mro__ if c is not object]
         raised = pack_error(error) if work.packed else None
-        return Failure(row, classes, raised, printed)
+        return Failure(row, class_names(error), raised, printed)
 
     def _brought(self, error: BaseException) -> tuple[bytes | None, NotEncodable | None]:
         """What the task has to show although it failed, or why that can't be recorded."""
@@ -369,26 +371,3 @@ def _raising(error: Exception) -> Callable[..., Any]:
         raise error
 
     return fail
-
-
-def error_info(error: BaseException) -> ErrorInfo:
-    """An error as recorded: its class, message, place in the task's own code, and trace."""
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)
-    ]
-    own = [f for f in frames if not f.filename.startswith(_LIBRARIES)] or frames
-    where = f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
-    try:
-        message = str(error)
-    except Exception as broken:
-        message = f"(its message can't be had: {type(broken).__name__})"
-    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
-    trace = (error.trace if isinstance(error, TaskError) else None) or "".join(lines)
-    return ErrorInfo(
-        type(error).__name__, _valid(message[:MESSAGE_LIMIT]), _valid(where),
-        _valid(trace[-TRACE_LIMIT:]),
-    )  # fmt: skip
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

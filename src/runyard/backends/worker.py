@@ -18,9 +18,10 @@ import threading
 from collections import deque
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any, TypeVar
+from typing import Any
 
 from runyard.attempt.context import enter
+from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output, SpoolOutput, touched
 from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Slots
@@ -45,6 +46,9 @@ LOOK_SECONDS = 0.0005
 """So long may tasks go on before the worker looks whether it should stop."""
 
 LENGTH = struct.Struct("<I")
+LARGEST = (1 << 32) - 1
+"""Bytes of a report; what a lane has to say beyond that goes into further ones."""
+
 JOB, CHUNK, REST = b"J", b"C", b"R"
 
 
@@ -83,48 +87,79 @@ class Outbox:
     def flush(self, *, finished: bool = False) -> None:
         """Send what is here."""
         with self._sending:
-            rows: list[Any] = []
-            failures: list[Failure] = []
-            printed: list[Printed] = []
-            for result in _taken(self._results):
-                if type(result) is tuple:
-                    rows += result
-                elif isinstance(result, Completed):
-                    rows += result.row
-                    printed.append(result.printed)
-                else:
-                    failures.append(result)  # type: ignore[arg-type]
-            emitted = _taken(self._emitted)
-            if rows or failures or emitted or finished:
-                self._done += len(rows) // WIDTH + len(failures)
-                seconds = sum(rows[6::WIDTH]) + sum(f.row.seconds for f in failures)
-                report = Report(
-                    self._lane, self._chunk, self._done, rows, failures, printed, emitted, seconds,
-                    finished,
-                )  # fmt: skip
-                data = encode_report(report)
-                self._channel.sendall(LENGTH.pack(len(data)) + data)
+            # The results first: what their tasks emitted is here by then.
+            results, emitted = list(self._results), list(self._emitted)
+            if results or emitted or finished:
+                try:
+                    self._send(results, emitted, finished)
+                except MemoryError:  # what is done is no part of what the task may use
+                    with beyond_the_limit():
+                        self._send_in_parts(results, emitted, finished)
             self.flush_at = perf_counter() + FLUSH_SECONDS
 
+    def _send(self, results: list[Result], emitted: list[Emission], finished: bool) -> None:
+        """One report, after which this is here no more."""
+        rows: list[Any] = []
+        failures: list[Failure] = []
+        printed: list[Printed] = []
+        for result in results:
+            if type(result) is tuple:
+                rows += result
+            elif isinstance(result, Completed):
+                rows += result.row
+                printed.append(result.printed)
+            else:
+                failures.append(result)  # type: ignore[arg-type]
+        done = self._done + len(results)
+        seconds = sum(rows[6::WIDTH]) + sum(f.row.seconds for f in failures)
+        data = encode_report(
+            Report(
+                self._lane, self._chunk, done, rows, failures, printed, emitted, seconds, finished
+            )
+        )
+        if len(data) > LARGEST:
+            raise MemoryError
+        self._channel.sendall(LENGTH.pack(len(data)))
+        self._channel.sendall(data)
+        self._done = done
+        _drop(self._results, len(results))
+        _drop(self._emitted, len(emitted))
+
+    def _send_in_parts(
+        self, results: list[Result], emitted: list[Emission], finished: bool
+    ) -> None:
+        """The same as reports that are smaller, what was emitted first."""
+        try:
+            self._send(results, emitted, finished)
+        except MemoryError:
+            if len(results) + len(emitted) < 2:
+                raise
+            half, part = len(results) // 2, (len(emitted) + 1) // 2
+            if emitted:
+                self._send_in_parts([], emitted[:part], False)
+                self._send_in_parts(results, emitted[part:], finished)
+            else:
+                self._send_in_parts(results[:half], [], False)
+                self._send_in_parts(results[half:], [], finished)
+
     def _flush_late(self) -> None:
-        """Send what waits while the main thread is busy with a task."""
-        with contextlib.suppress(OSError):  # the engine is gone; the warden ends the task
-            while True:
-                self._busy.wait()
-                sleep(FLUSH_SECONDS)
-                if os.getppid() != self._warden:  # it was killed, and the engine maybe too
-                    tree.kill_below(os.getpid())
-                    os._exit(1)
-                if self._busy.is_set() and perf_counter() >= self.flush_at:
+        """Send what waits while the main thread is busy with a task; see that the warden lives."""
+        while True:
+            self._busy.wait()
+            sleep(FLUSH_SECONDS)
+            if os.getppid() != self._warden:  # it was killed, and the engine maybe too
+                tree.kill_below(os.getpid())
+                os._exit(1)
+            if self._busy.is_set() and perf_counter() >= self.flush_at:
+                # What could not be sent stays; the main thread tries again, and may fail by it.
+                with contextlib.suppress(Exception):
                     self.flush()
 
 
-Some = TypeVar("Some")
-
-
-def _taken(things: deque[Some]) -> list[Some]:
-    """What is in a deque that another thread appends to."""
-    return [things.popleft() for _ in range(len(things))]
+def _drop(things: deque[Any], count: int) -> None:
+    """Take so many from the front of a deque that another thread appends to."""
+    for _ in range(count):
+        things.popleft()
 
 
 class Worker:

@@ -112,6 +112,44 @@ def test_an_event_that_can_not_be_recorded_fails_its_task(place: Place, yard: ry
     assert kinds(place.run(yard, ry.batch(emits_a_set))) == {0: "NotEncodable"}
 
 
+def test_an_event_that_is_no_text_or_too_large_costs_its_own_task_alone(
+    place: Place, yard: ry.Yard
+) -> None:
+    def emits(ctx: ry.Context, what: str) -> str:
+        cut = os.fsdecode(b"caf\xe9")
+        if what == "kind":
+            ctx.emit(cut)
+        elif what == "key":
+            ctx.emit("k", **{cut: 1})
+        elif what == "value":
+            ctx.emit("k", name=cut)
+        elif what == "large":
+            ctx.emit("k", data=bytes(17 * 1024 * 1024))
+        elif what == "NUL":
+            ctx.emit("a\0b", name="c\0d")
+        return what
+
+    whats = ["kind", "key", "value", "large", "NUL", *map(str, range(40))]
+    result = place.run(yard, ry.grid(emits, what=whats))
+    assert kinds(result) == dict.fromkeys(range(4), "NotEncodable")
+    assert result.stats.completed == 41
+    (told,) = [e for e in yard.events(result.name) if e["event"] == "TaskEmitted"]
+    assert (told["kind"], told["data"]) == ("a\0b", {"name": "c\0d"})
+
+
+def test_a_logged_line_that_is_no_text_is_shown_escaped(place: Place, yard: ry.Yard) -> None:
+    def logs_a_name(ctx: ry.Context) -> bool:
+        ctx.log.warning("no such file: %s", "caf\udce9")
+        ctx.log.info("x" * 20_000_000)
+        return True
+
+    result = place.run(yard, ry.batch(logs_a_name))
+    assert list(result.values()) == [True]
+    events = [e for e in yard.events(result.name) if e["event"] == "TaskEmitted"]
+    assert events[0]["data"]["message"] == "no such file: caf\\udce9"
+    assert len(events) == 2
+
+
 def test_large_values_and_parameters_travel_whole(place: Place, yard: ry.Yard) -> None:
     def returned(size: int, text: str) -> Any:
         return {"array": np.arange(size, dtype=np.float64), "text": text}

@@ -1,0 +1,22 @@
+"""How much memory a task may allocate, and how to say what came of it beyond that."""
+
+from __future__ import annotations
+
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lifting = threading.RLock()
+
+
+@contextmanager
+def beyond_the_limit() -> Iterator[None]:
+    """Use memory that is for no task: to report what tasks brought, or that one has too little."""
+    with _lifting:
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,0 +1,46 @@
+"""An error that a task raised, as it is recorded."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+from runyard.errors import TaskError
+from runyard.spec.outcome import ErrorInfo
+
+TRACE_LIMIT = 8000
+MESSAGE_LIMIT = 4000
+_HERE = str(Path(__file__).parent.parent)
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def error_info(error: BaseException) -> ErrorInfo:
+    """An error as recorded: its class, message, place in the task's own code, and trace."""
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)
+    ]
+    own = [f for f in frames if not f.filename.startswith(_LIBRARIES)] or frames
+    where = f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"(its message can't be had: {type(broken).__name__})"
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    trace = (error.trace if isinstance(error, TaskError) else None) or "".join(lines)
+    return ErrorInfo(
+        type(error).__name__, valid(message[:MESSAGE_LIMIT]), valid(where),
+        valid(trace[-TRACE_LIMIT:]),
+    )  # fmt: skip
+
+
+def class_names(error: BaseException) -> list[str]:
+    """The error's class and those above it."""
+    return [c.__name__ for c in type(error).__mro__ if c is not object]
+
+
+def valid(text: str) -> str:
+    """The text with everything escaped that has no UTF-8 form."""
+    return text.encode("utf-8", "backslashreplace").decode()

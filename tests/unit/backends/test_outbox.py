@@ -1,0 +1,126 @@
+"""What a worker has to say stays in its outbox until it is sent, whatever goes wrong."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from polling import eventually
+
+from runyard.attempt.wire import Completed, Emission, Failure, Report, decode_report, encode_report
+from runyard.backends.worker import LENGTH, Outbox
+from runyard.spec.outcome import OutcomeRow, Printed, Rows
+
+
+class Wire:
+    """An outbox, and what comes out at the other end of its channel."""
+
+    def __init__(self) -> None:
+        self._mine, self._theirs = socket.socketpair()
+        self._mine.settimeout(10)
+        self.outbox = Outbox(self._theirs, 3)
+        self.outbox.begin(7)
+
+    def fill(self, tasks: range) -> None:
+        for task in tasks:
+            self.outbox.emit(Emission(task, 0, 1.0, "k", b"\x80"))
+            row = OutcomeRow.sealed(1, task, 0, 0, b"\xc0", None, 1.0, 0.5, 3)
+            printed = Completed(tuple(row), Printed(task, 0, b"x", b""))  # type: ignore[arg-type]
+            failed = Failure(row, ["Exception"])
+            result: Any = [tuple(row), printed, failed][task % 3]
+            self.outbox.result(result)
+
+    def report(self) -> Report:
+        size = LENGTH.unpack(self._read(LENGTH.size))[0]
+        return decode_report(self._read(size))
+
+    def reports(self) -> list[Report]:
+        """All of them, up to the one that is the chunk's last."""
+        found = [self.report()]
+        while not found[-1].finished:
+            found.append(self.report())
+        return found
+
+    def close(self) -> None:
+        self._mine.close()
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self._mine.recv(size - len(data))
+        return data
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    found = Wire()
+    yield found
+    found.outbox.finish()  # its thread waits for ever from here on
+    found.close()
+
+
+def tasks(reports: list[Report]) -> list[int]:
+    return sorted(
+        [task for each in reports for task in Rows(each.rows).tasks]
+        + [failure.row.task for each in reports for failure in each.failures]
+    )
+
+
+def fails_above(size: int) -> Callable[[Report], bytes]:
+    """Encode reports of no more than so many things."""
+
+    def encode(report: Report) -> bytes:
+        if len(Rows(report.rows)) + len(report.failures) + len(report.emitted) > size:
+            raise MemoryError
+        return encode_report(report)
+
+    return encode
+
+
+@pytest.mark.parametrize("most", [1, 5, 1000])
+def test_what_is_too_large_to_encode_is_sent_in_parts(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    wire.fill(range(20))
+    monkeypatch.setattr("runyard.backends.worker.encode_report", fails_above(most))
+    wire.outbox.finish()
+    reports = wire.reports()
+    assert tasks(reports) == list(range(20))
+    assert [e.task for each in reports for e in each.emitted] == list(range(20))
+    assert sorted(p.task for each in reports for p in each.printed) == list(range(1, 20, 3))
+    assert [each.finished for each in reports] == [False] * (len(reports) - 1) + [True]
+    done = 0
+    for each in reports:
+        done += len(Rows(each.rows)) + len(each.failures)
+        assert each.done == done
+
+
+def test_what_a_report_can_not_hold_goes_into_further_ones(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runyard.backends.worker.LARGEST", 300)
+    wire.fill(range(30))
+    wire.outbox.finish()
+    reports = wire.reports()
+    assert len(reports) > 3
+    assert tasks(reports) == list(range(30))
+
+
+def test_what_can_not_be_sent_now_is_sent_later(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fails(report: Report) -> bytes:
+        tried.append(report)
+        raise MemoryError if len(tried) % 2 else ValueError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("runyard.backends.worker.encode_report", fails)
+        wire.fill(range(10))
+        assert eventually(lambda: len(tried) > 6), "the thread that sends gave up"
+    report = wire.report()
+    assert tasks([report]) == list(range(10))
+    assert (report.done, report.finished) == (10, False)
