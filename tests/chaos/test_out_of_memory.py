@@ -5,26 +5,28 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 import runyard as ry
 
 GREEDY = 40
 
 
-def greedy(x: int, hold: float) -> int:
+def greedy(x: int, hold: float) -> bytes:
     """One of many that takes all that there is, and keeps it for a while."""
     if x != GREEDY:
-        return x
+        return bytes(200_000)
     kept: list[Any] = []
     size = 1 << 24
-    while size >= 16:
+    while size >= 1 << 14:
         try:
             while True:
-                kept.append(bytearray(size))
+                kept.append(np.empty(size, np.uint8))  # not written to, so not resident
         except MemoryError:
             size //= 4
     time.sleep(hold)
-    kept.append(bytearray(1 << 30))
-    return x
+    kept.append(np.empty(1 << 30, np.uint8))
+    return b""
 
 
 def test_neighbours_of_a_task_that_is_out_of_memory_are_kept(yard: ry.Yard) -> None:

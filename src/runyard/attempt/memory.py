@@ -1,4 +1,4 @@
-"""How much memory a task may allocate, and how to say what came of it beyond that."""
+"""Memory beyond what a task may allocate, to say what came of it."""
 
 from __future__ import annotations
 

@@ -155,6 +155,7 @@ class Runner:
         self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
+        self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
         # Whether there is anything to do before a task but to note it.
         self._prepared = job.chdir or type(self._output).begin is not Output.begin
         self.leaving = False  # the lane is given up: what its task raises now is no outcome
@@ -286,7 +287,7 @@ class Runner:
         return printed
 
     def _completed(self, work: Work, value: Any, started: float, seconds: float) -> Result:
-        data = self._none if value is None else encode_as(self._codec, value)
+        data = self._none if value is None else self._encode(self._codec, value)
         row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
         sealed = cast("OutcomeRow", (*row, checksum(row, self._batch)))
@@ -364,6 +365,12 @@ def _is_on_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _encode_beyond_the_limit(codec: str, value: Any) -> bytes:
+    """A value's bytes; the encoder does not survive that memory runs out under it."""
+    with beyond_the_limit():
+        return encode_as(codec, value)
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

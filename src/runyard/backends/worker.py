@@ -86,15 +86,11 @@ class Outbox:
 
     def flush(self, *, finished: bool = False) -> None:
         """Send what is here."""
-        with self._sending:
+        with self._sending, beyond_the_limit():
             # The results first: what their tasks emitted is here by then.
             results, emitted = list(self._results), list(self._emitted)
             if results or emitted or finished:
-                try:
-                    self._send(results, emitted, finished)
-                except MemoryError:  # what is done is no part of what the task may use
-                    with beyond_the_limit():
-                        self._send_in_parts(results, emitted, finished)
+                self._send_in_parts(results, emitted, finished)
             self.flush_at = perf_counter() + FLUSH_SECONDS
 
     def _send(self, results: list[Result], emitted: list[Emission], finished: bool) -> None:
@@ -128,7 +124,7 @@ class Outbox:
     def _send_in_parts(
         self, results: list[Result], emitted: list[Emission], finished: bool
     ) -> None:
-        """The same as reports that are smaller, what was emitted first."""
+        """As one report, or where there is no room for that as several; what was emitted first."""
         try:
             self._send(results, emitted, finished)
         except MemoryError:
