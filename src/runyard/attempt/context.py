@@ -185,7 +185,7 @@ class _EventHandler(logging.Handler):
 
 def _logger() -> logging.Logger:
     logger = logging.getLogger("runyard.task")
-    if not logger.handlers:
+    if not any(isinstance(handler, _EventHandler) for handler in logger.handlers):
         logger.addHandler(_EventHandler())
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
