@@ -1,12 +1,19 @@
-"""What a task knows about itself."""
+"""What a task knows about itself.
+
+A context belongs to its task for ever. Code finds the one it belongs to by the context variable,
+or in a thread that the task started, by that thread.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 from runyard import clock
 from runyard.attempt.raised import valid
@@ -33,16 +40,14 @@ class Host(Protocol):
     def folder(self) -> Path:
         """The batch's own folder."""
 
-    def seed_key(self, task: int) -> tuple[bytes, int]:
-        """What the task's seed comes from."""
+    def make_workspace(self, task: int, attempt: int) -> Path:
+        """The task's own folder, made anew."""
 
-    def workspace(self, task: int, attempt: int) -> Path:
-        """The task's own folder, made on first use."""
-
-    def emit(self, emission: Emission) -> None:
+    @property
+    def emit(self) -> Callable[[Emission], None]:
         """Pass an event on."""
 
-    def context(self) -> Context:
+    def current(self) -> Context | None:
         """The context of the task that runs now."""
 
 
@@ -53,7 +58,8 @@ class Context:
     """
 
     __slots__ = (
-        "_callbacks", "_host", "_rng", "_root", "attempt", "batch", "params", "task", "timeout",
+        "_callbacks", "_host", "_lock", "_log", "_rng", "_root", "_seed_key", "_space", "attempt",
+        "batch", "is_over", "params", "task", "timeout",
     )  # fmt: skip
 
     def __init__(
@@ -64,27 +70,33 @@ class Context:
         task: int,
         attempt: int,
         params: dict[str, Any],
+        seed_key: Callable[[], tuple[bytes, int]],
         timeout: float | None = None,
     ) -> None:
         self._host = host
         self._root = root_seed
+        self._seed_key = seed_key
         self._rng: np.random.Generator | None = None
+        self._log: logging.Logger | None = None
+        self._space: Path | None = None
+        self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
         self.batch = batch
         self.task = task
         self.attempt = attempt  # how many errors of its own came before
         self.params = params
         self.timeout = timeout  # seconds that this attempt may take
+        self.is_over = False  # the attempt has ended
 
     @property
     def seed(self) -> int:
         """The task's seed as a 64-bit number."""
-        return seeds.number(self._root, *self._host.seed_key(self.task))
+        return seeds.number(self._root, *self._seed_key())
 
     @property
     def replicate(self) -> int:
         """Which repetition of its parameters this task is, from 0."""
-        return self._host.seed_key(self.task)[1]
+        return self._seed_key()[1]
 
     @property
     def rng(self) -> np.random.Generator:
@@ -92,9 +104,7 @@ class Context:
         if self._rng is None:
             from numpy.random import PCG64, Generator
 
-            self._rng = Generator(
-                PCG64(seeds.sequence(self._root, *self._host.seed_key(self.task)))
-            )
+            self._rng = Generator(PCG64(seeds.sequence(self._root, *self._seed_key())))
         return self._rng
 
     @property
@@ -104,16 +114,24 @@ class Context:
 
     @property
     def workspace(self) -> Path:
-        """A folder of the task's own."""
-        return self._host.workspace(self.task, self.attempt)
+        """A folder of the task's own, until it ends."""
+        with self._lock:
+            self._refuse_if_over("workspace")
+            if self._space is None:
+                self._space = self._host.make_workspace(self.task, self.attempt)
+            return self._space
 
     @property
     def log(self) -> logging.Logger:
-        """A logger whose lines become events of the task."""
-        return _logger()
+        """A logger whose lines become events of the task, until it ends."""
+        if self._log is None:
+            self._log = logging.Logger("runyard.task", logging.DEBUG)
+            self._log.addHandler(_EventHandler(self))
+        return self._log
 
     def emit(self, kind: str, **data: Any) -> None:
         """Tell whoever watches; arrives while the task still runs."""
+        self._refuse_if_over("emit()")
         kind, content = str(kind), encode(data)
         if valid(kind) != kind:
             raise NotEncodable(f"the kind {kind!r} of an event is not valid Unicode")
@@ -137,56 +155,95 @@ class Context:
             except Exception:
                 logging.getLogger("runyard").exception("a cancel callback failed")
 
+    def end(self) -> bool:
+        """The attempt has ended: nothing more of it is taken in. Whether it has a workspace."""
+        with self._lock:
+            self.is_over = True
+            return self._space is not None
+
+    def _refuse_if_over(self, what: str) -> None:
+        if self.is_over:
+            raise UsageError(
+                f"{what} of task {self.task} of {self.batch} is gone: the task has ended",
+                hint="join the threads that a task starts before it returns",
+            )
+
     def __repr__(self) -> str:
         return f"<Context of {self.batch}/{self.task}, attempt {self.attempt}>"
 
 
-_current: ContextVar[Host | None] = ContextVar("runyard_current", default=None)
-_only: Host | None = None  # a worker process has one lane, whatever thread asks
+_current: ContextVar[Context | Host | None] = ContextVar("runyard_current", default=None)
+_starters: WeakKeyDictionary[threading.Thread, Context] = WeakKeyDictionary()
+_following = False
 
 
-def enter(host: Host | None, *, whole_process: bool = False) -> Host | None:
-    """Make this lane's task the one that `context` is about, here and in what is called.
+def enter(found: Context | Host | None) -> Context | Host | None:
+    """Let `context` be this one here and in what is called, or that of the lane's own task.
 
     Returns the one before, which a run inside a task has to put back.
     """
-    global _only
     before = _current.get()
-    _current.set(host)
-    if whole_process:
-        _only = host
+    _current.set(found)
     return before
+
+
+def follow_threads() -> None:
+    """From now on a thread belongs to the task that starts it. Costs nothing but at a start."""
+    global _following
+    if _following:  # for good: others may have put something of their own around it since
+        return
+    _following = True
+    begin = threading.Thread.start
+
+    @wraps(begin)
+    def start(thread: threading.Thread) -> None:
+        starter = _find()
+        if starter is not None:
+            _starters[thread] = starter
+        begin(thread)
+
+    threading.Thread.start = start  # type: ignore[assignment,method-assign]
+
+
+def _find() -> Context | None:
+    found = _current.get()
+    if isinstance(found, Context):
+        return found
+    starter = _starters.get(threading.current_thread())
+    return starter if starter is not None or found is None else found.current()
 
 
 def inside() -> bool:
     """Whether this code runs inside a task."""
-    return (_current.get() or _only) is not None
+    return _find() is not None
 
 
 def context() -> Context:
-    """The context of the task that this code runs in."""
-    host = _current.get() or _only
-    if host is None:
+    """The context of the task that this code runs in, or whose thread this is."""
+    found = _find()
+    if found is None:
         raise UsageError("there is no context outside a task", hint="call this inside a task")
-    return host.context()
+    if found.is_over:
+        raise UsageError(
+            f"this thread belongs to task {found.task} of {found.batch}, which has ended",
+            hint="a thread belongs to the task that starts it, those of a pool too: "
+            "make the pool inside the task, or give its threads `ctx`",
+        )
+    return found
 
 
 class _EventHandler(logging.Handler):
+    def __init__(self, ctx: Context) -> None:
+        super().__init__()
+        self._ctx = ctx
+
     def emit(self, record: logging.LogRecord) -> None:
-        if inside():
-            try:
-                level, message = record.levelname.lower(), record.getMessage()
-                context().emit("log", level=valid(level), message=valid(message)[:LONGEST_LINE])
-            except RunyardError:  # the task's time is up
-                raise
-            except Exception:  # as logging does: a line that can't be had is no reason to fail
-                self.handleError(record)
-
-
-def _logger() -> logging.Logger:
-    logger = logging.getLogger("runyard.task")
-    if not any(isinstance(handler, _EventHandler) for handler in logger.handlers):
-        logger.addHandler(_EventHandler())
-        logger.setLevel(logging.DEBUG)
-        logger.propagate = False
-    return logger
+        if self._ctx.is_over:
+            return
+        try:
+            level, message = record.levelname.lower(), record.getMessage()
+            self._ctx.emit("log", level=valid(level), message=valid(message)[:LONGEST_LINE])
+        except RunyardError:  # the task's time is up
+            raise
+        except Exception:  # as logging does: a line that can't be had is no reason to fail
+            self.handleError(record)

@@ -23,7 +23,7 @@ import msgspec
 
 from runyard.attempt import forked
 from runyard.attempt.calls import CallThread
-from runyard.attempt.context import Context
+from runyard.attempt.context import Context, enter
 from runyard.attempt.load import load
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
@@ -95,6 +95,13 @@ class Program:
                 self._calls[target] = Call(_raising(error), False, False)
         return self._calls[target]
 
+    def seed_key(self, work: Work) -> Callable[[], tuple[bytes, int]]:
+        """What gives that from which a task's seed comes."""
+        if work.listed is not None:
+            return work.listed.seed_key
+        assert self.plan is not None
+        return partial(self.plan.seed_key, work.task)
+
     def work(self, chunk: Chunk) -> Iterator[Work]:
         """The chunk's tasks, ready to be called."""
         if chunk.items is None:
@@ -145,7 +152,6 @@ class Runner:
         self._folder = Path(job.folder)
         template = None if job.template is None else Path(job.root, job.template)
         self._spaces = Workspaces(self._folder, keep=job.keep, template=template)
-        self._space: Path | None = None
         self._context: Context | None = None
         self._work: Work | None = None
         self._loop: asyncio.Runner | None = None
@@ -157,7 +163,7 @@ class Runner:
         self._none = encode_as(job.codec, None)
         self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
         # Whether there is anything to do before a task but to note it.
-        self._prepared = job.chdir or type(self._output).begin is not Output.begin
+        self._prepared = home is None or job.chdir
         self.leaving = False  # the lane is given up: what its task raises now is no outcome
         self.ended = 0.0  # when the last attempt did
 
@@ -224,28 +230,22 @@ class Runner:
             work, job = self._work, self.program.job
             self._context = Context(
                 self, job.name, self.program.seed, work.task, work.attempt, work.params,
-                self.timeout(work),
+                self.program.seed_key(work), self.timeout(work),
             )  # fmt: skip
         return self._context
 
-    def seed_key(self, task: int) -> tuple[bytes, int]:
-        """What a task's seed comes from."""
-        if self.program.plan is not None:
-            return self.program.plan.seed_key(task)
-        assert self._work is not None
-        assert self._work.listed is not None
-        return self._work.listed.seed_key()
+    def current(self) -> Context | None:
+        """The same, where one runs."""
+        return None if self._work is None else self.context()
 
     @property
     def folder(self) -> Path:
         """The batch's own folder."""
         return self._folder
 
-    def workspace(self, task: int, attempt: int) -> Path:
-        """The task's own folder, made on first use."""
-        if self._space is None:
-            self._space = self._spaces.create(task, attempt)
-        return self._space
+    def make_workspace(self, task: int, attempt: int) -> Path:
+        """The task's own folder, made anew."""
+        return self._spaces.create(task, attempt)
 
     def printed(self, task: int, attempt: int) -> Printed | None:
         """What an attempt that is given up has printed until now."""
@@ -273,18 +273,24 @@ class Runner:
         self._context = None
         if self._prepared:
             self._output.begin()
+            if self._home is None:  # a worker process has one lane, which makes it when asked
+                enter(self.context())
             if self.program.job.chdir:
-                os.chdir(self.workspace(work.task, work.attempt))
+                os.chdir(self.context().workspace)
         return started
 
     def _end(self, work: Work, *, ok: bool) -> Printed | None:
         printed = self._output.end(self._folder, work.task, work.attempt)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
-        if self._space is not None:
-            self._spaces.settle(work.task, work.attempt, ok=ok)
-            self._space = None
+        self._end_context(ok=ok)
         return printed
+
+    def _end_context(self, *, ok: bool) -> None:
+        """Whoever still holds on to the context holds that of a task that has ended."""
+        found, self._context = self._context, None
+        if found is not None and found.end():
+            self._spaces.settle(found.task, found.attempt, ok=ok)
 
     def _completed(self, work: Work, value: Any, started: float, seconds: float) -> Result:
         data = self._none if value is None else self._encode(self._codec, value)
@@ -295,10 +301,12 @@ class Runner:
         if limit is not None and seconds > limit:
             error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
             return self._failed(work, error, started, seconds)._replace(late=sealed)
-        if seconds > self._output.quick or self._written or self._space is not None:
+        if seconds > self._output.quick or self._written:
             printed = self._end(work, ok=True)
             if printed is not None:
                 return Completed(sealed, printed)
+        elif self._context is not None:
+            self._end_context(ok=True)
         return sealed
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
@@ -341,7 +349,9 @@ class Runner:
         """What a coroutine returns, on a loop of the lane's own."""
         if self._loop is None:
             self._loop = asyncio.Runner()
-        return _off_loop(self._loop.run, coroutine, context=contextvars.copy_context())
+        here = contextvars.copy_context()
+        here.run(enter, self.context())
+        return _off_loop(self._loop.run, coroutine, context=here)
 
 
 def _is_here(place: str) -> bool:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from contextlib import ExitStack
 
-from runyard.attempt.context import enter
+from runyard.attempt.context import follow_threads
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Note, Slots
@@ -42,6 +42,7 @@ class AsyncBackend(Backend):
         self._program = Program(job)
         self._slots = slots
         self._stack.enter_context(routed())
+        follow_threads()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._turn, daemon=True, name="runyard-async")
         self._lanes = [self._lane(number) for number in range(self.lanes)]
@@ -138,7 +139,6 @@ class _Lane:
             self.runner.close()  # again: its thread may have been started after it was abandoned
 
     async def _serve(self) -> None:
-        enter(self.runner)
         while True:
             chunk = await self.chunks.get()
             self._chunk, self._done = chunk.id, 0

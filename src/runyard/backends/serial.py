@@ -11,7 +11,7 @@ from time import perf_counter
 from types import FrameType
 
 from runyard import clock
-from runyard.attempt.context import enter
+from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Result, Runner, Work
 from runyard.attempt.slots import Note, Slots
@@ -48,6 +48,7 @@ class SerialBackend(Backend):
         self._slots = slots
         self._runner = Runner(Program(job), 0, slots, StreamOutput(), self._emit)
         self._stack.enter_context(routed())
+        follow_threads()
 
     def send(self, lane: int, chunk: Chunk) -> None:  # noqa: ARG002
         self._chunks.append(chunk)

@@ -11,7 +11,7 @@ import queue
 import threading
 from contextlib import ExitStack
 
-from runyard.attempt.context import enter
+from runyard.attempt.context import follow_threads
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.runner import Program, Result, Runner
 from runyard.attempt.slots import Note, Slots
@@ -36,6 +36,7 @@ class ThreadsBackend(Backend):
         self._program = Program(job)
         self._slots = slots
         self._stack.enter_context(routed())
+        follow_threads()
         self._lanes = [_Lane(n, self._program, slots, self._inbox) for n in range(self.lanes)]
 
     def send(self, lane: int, chunk: Chunk) -> None:
@@ -94,7 +95,6 @@ class _Lane:
             self.runner.context().cancel()
 
     def _work(self) -> None:
-        enter(self.runner)
         while (chunk := self.chunks.get()) is not None:
             self._chunk, self._done = chunk.id, 0
             for work in self.runner.program.work(chunk):

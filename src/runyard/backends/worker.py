@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
-from runyard.attempt.context import enter
+from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output, SpoolOutput, touched
 from runyard.attempt.runner import Program, Result, Runner
@@ -198,7 +198,7 @@ class Worker:
         self._runner = Runner(
             Program(job), self._lane, self._slots, output, self._outbox.emit, home=os.getcwd()
         )
-        enter(self._runner, whole_process=True)
+        enter(self._runner)
         self._limit_memory(job.memory)
 
     def _run(self, chunk: Chunk) -> None:
@@ -225,7 +225,7 @@ class Worker:
         if self._runner is not None:
             self._runner.rest()
             self._runner = None
-            enter(None, whole_process=True)
+            enter(None)
             tree.kill_below(os.getpid())
         if self._spool is not None:
             self._spool.close(remove=True)
@@ -278,6 +278,7 @@ def main(lane: int, channel: socket.socket) -> None:
     with contextlib.suppress(Exception):
         faulthandler.enable(file=2)
     sys.addaudithook(_notice_moves)
+    follow_threads()
     os.register_at_fork(after_in_child=channel.close)
     with contextlib.suppress(OSError):
         Worker(lane, channel).serve()

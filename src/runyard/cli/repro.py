@@ -110,7 +110,7 @@ class Rerun:
             return self._attempt(Path(folder), target, pdb=pdb)
 
     def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
-        from runyard.attempt.context import enter
+        from runyard.attempt.context import enter, follow_threads
         from runyard.attempt.output import Output
         from runyard.attempt.runner import Program, Runner
         from runyard.attempt.slots import Slots
@@ -125,12 +125,13 @@ class Rerun:
         work = next(iter(program.work(chunk)))
         if pdb:
             work.call = _watched(work.call)
-        enter(runner, whole_process=True)
+        follow_threads()
+        enter(runner)
         try:
             with _limit(None if pdb else self._timeout()):
                 made = runner.run(work)
         finally:
-            enter(None, whole_process=True)
+            enter(None)
             runner.rest()
             slots.close()
             os.chdir(self.recorded.row.root)
