@@ -74,7 +74,7 @@ class SpoolOutput(Output):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.dup2(descriptor, number)
             self._descriptors.append(descriptor)
-            setattr(sys, name, _streams.setdefault(number, _Text(number)))
+            setattr(sys, name, _own_stream(number))
         touched.clear()
 
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
@@ -82,9 +82,7 @@ class SpoolOutput(Output):
         by_python = bool(touched)
         if by_python or self._seen < self.LEARNING:
             touched.clear()
-            with contextlib.suppress(OSError, ValueError):  # the task may have broken its streams
-                sys.stdout.flush()
-                sys.stderr.flush()
+            _put_back_streams()
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
             printed = _taken(self._descriptors, batch, task, attempt)
@@ -137,6 +135,25 @@ class _Text(io.TextIOWrapper):
         return super().write(text)
 
 
+def _own_stream(number: int) -> io.TextIOWrapper:
+    """The stream on a descriptor; another one where a task closed what is below it."""
+    with contextlib.suppress(KeyError, ValueError):  # ValueError: detached
+        if not _streams[number].closed:
+            return _streams[number]
+    _streams[number] = _Text(number)
+    return _streams[number]
+
+
+def _put_back_streams() -> None:
+    """Write out what the task printed, whatever it made of its streams; the next one has ours."""
+    for number, name in enumerate(STREAMS, start=1):
+        own = _own_stream(number)
+        for stream in (getattr(sys, name, None), own):
+            with contextlib.suppress(Exception):
+                stream.flush()  # type: ignore[union-attr]
+        setattr(sys, name, own)
+
+
 class ChildStream:
     """Where a child process prints one of its streams, so that it is kept even if we die.
 
@@ -164,7 +181,7 @@ class ChildStream:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if not self._spooled:
+            if not self._spooled and self._stream is not None:
                 self._stream.write(self.text())
         finally:
             os.close(self.descriptor)
@@ -281,7 +298,7 @@ class _Router:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._original: TextIO = getattr(sys, name)
+        self._original: TextIO | None = getattr(sys, name)  # None: this process prints nowhere
 
     def stand_in(self) -> None:
         """Take the stream's place."""
@@ -295,7 +312,7 @@ class _Router:
     def write(self, text: str) -> int:
         lane = _lane_here()
         if lane is None:
-            return self._original.write(text)
+            return len(text) if self._original is None else self._original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
 
     def close(self) -> None:
@@ -307,7 +324,7 @@ class _Router:
             self.write(line)
 
     def flush(self) -> None:
-        if _lane_here() is None:
+        if _lane_here() is None and self._original is not None:
             self._original.flush()
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import io
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +17,12 @@ from typing import Any, cast
 import msgspec
 
 from runyard.errors import UsageError
+from runyard.spec.byvalue import Reduce, dumps
 from runyard.spec.codec import load_function
 
 LIMIT = 1 << 31
 """Bytes that a call may have."""
 
-Reduce = Callable[[Any], Any]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 
@@ -35,31 +34,14 @@ def pack_arguments(
 
     `reduce` may say for any of them how pickle is to send it.
     """
-    import cloudpickle
-
     try:
-        if reduce is None:
-            return cast("bytes", cloudpickle.dumps((args, dict(named)), protocol=5))
-        return _dumps_reduced((args, dict(named)), reduce)
+        return dumps((args, dict(named)), reduce)
     except Exception as error:
         raise UsageError(
             f"the arguments can't be sent to a worker: {error}",
             hint="they hold on to something that can't be pickled (an open file, a lock, a "
             "connection); create that inside the function",
         ) from error
-
-
-def _dumps_reduced(value: Any, reduce: Reduce) -> bytes:
-    import cloudpickle
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        def reducer_override(self, obj: Any) -> Any:
-            found = reduce(obj)
-            return super().reducer_override(obj) if found is None else found
-
-    with io.BytesIO() as file:
-        Pickler(file, protocol=5).dump(value)
-        return file.getvalue()
 
 
 def pack(function: bytes, arguments: bytes) -> bytes:

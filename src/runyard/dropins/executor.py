@@ -11,13 +11,14 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
-from runyard.attempt.packed import Reduce, call_each, call_it, pack, pack_arguments
+from runyard.attempt.packed import call_each, call_it, pack, pack_arguments
 from runyard.backends import backend_class, open_backend
 from runyard.backends.base import Backend
 from runyard.dropins.desk import Desk
 from runyard.dropins.keys import Call, Keys, label
 from runyard.errors import UsageError
 from runyard.spec.batch import ListedTask
+from runyard.spec.byvalue import Reduce
 from runyard.spec.codec import dump_function
 from runyard.spec.seeds import check_root
 from runyard.spec.task import Options, Target

@@ -21,6 +21,7 @@ import msgspec
 
 from runyard.errors import NotEncodable, ResultTooLarge, UsageError
 from runyard.spec import records
+from runyard.spec.byvalue import dumps
 from runyard.spec.records import fields_of, form_of
 
 CODECS = ("msgpack", "pickle")
@@ -344,10 +345,8 @@ _unpack: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=_restore).decod
 
 def dump_function(function: Callable[..., Any]) -> bytes:
     """A function by value, for workers that can't import it. Never stored."""
-    import cloudpickle
-
     try:
-        return cast("bytes", cloudpickle.dumps(function, protocol=5))
+        return dumps(function)
     except Exception as error:
         name = getattr(function, "__qualname__", repr(function))
         raise UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 import os
 import signal
 import sys
@@ -141,12 +140,7 @@ def test_an_event_that_is_no_text_or_too_large_costs_its_own_task_alone(
     assert (told["kind"], told["data"]) == ("a\0b", {"name": "c\0d"})
 
 
-def test_a_logged_line_that_is_no_text_is_shown_escaped(
-    place: Place, yard: ry.Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # pytest listens too, and can't pass on what is no text.
-    monkeypatch.setattr(logging.getLogger("runyard.task"), "handlers", [])
-
+def test_a_logged_line_that_is_no_text_is_shown_escaped(place: Place, yard: ry.Yard) -> None:
     def logs_a_name(ctx: ry.Context) -> bool:
         ctx.log.warning("no such file: %s", "caf\udce9")
         ctx.log.info("x" * 20_000_000)

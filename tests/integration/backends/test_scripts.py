@@ -197,6 +197,117 @@ print(result.end, sorted(result.values())[-5:])
     assert lines == ["finished [1, 2, 3, 4, 5]"]
 
 
+@pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
+def test_a_task_may_do_to_its_streams_whatever_it_likes(tmp_path: Path, backend: str) -> None:
+    lines = typed(
+        tmp_path,
+        f"""
+import io, sys
+import runyard as ry
+
+def change(name, how):
+    if how == "none":
+        setattr(sys, name, None)
+    elif how == "replaced":
+        setattr(sys, name, io.StringIO())
+    elif how == "broken":
+        setattr(sys, name, object())
+    elif how == "closed":
+        getattr(sys, name).close()
+    elif how == "gone":
+        delattr(sys, name)
+    elif {backend!r} == "processes":  # elsewhere it is the engine's own
+        getattr(sys, name).buffer.close() if how == "closed below" else getattr(sys, name).detach()
+
+def task(name, how, x):
+    if x == 3:
+        print("before", flush=True)
+        change(name, how)
+    return x
+
+def prints(x):
+    print("still here", x)
+    return x
+
+command = ry.shell("echo {{x}}")
+for name in ("stdout", "stderr"):
+    for how in ("none", "replaced", "broken", "closed", "gone", "closed below", "detached"):
+        before = sys.stdout, sys.stderr
+        with ry.Yard("memory:") as yard:
+            options = dict(backend={backend!r}, workers=1, deadline="30s", progress=False)
+            params = dict(name=name, how=how)
+            result = yard.run(ry.grid(task, params=params, x=range(6)), **options)
+            assert list(result.values()) == list(range(6)), (name, how)
+            assert yard.printed(result.name, 3)[0].stdout == "before\\n", (name, how)
+            result = yard.run(ry.grid(prints, x=range(6)), **options)
+            assert list(result.values()) == list(range(6)), (name, how)
+            assert yard.printed(result.name, 5)[0].stdout == "still here 5\\n", (name, how)
+            result = yard.run(ry.grid(command, x=[1]), **options)
+            assert result.stats.completed == 1
+        assert before == (sys.stdout, sys.stderr)
+print("done")
+""",
+    )
+    assert lines == ["done"]
+
+
+@pytest.mark.parametrize("backend", ["serial", "processes"])
+def test_a_program_without_streams_runs_tasks(tmp_path: Path, backend: str) -> None:
+    lines = typed(
+        tmp_path,
+        f"""
+import sys
+import runyard as ry
+out, sys.stdout, sys.stderr = sys.stdout, None, None
+found = ry.map(lambda x: print(x) or x, [1, 2], backend={backend!r}, workers=1)
+print(found, file=out)
+""",
+    )
+    assert lines == ["[1, 2]"]
+
+
+def test_cached_functions_of_a_script_travel_by_value(tmp_path: Path) -> None:
+    lines = typed(
+        tmp_path,
+        """
+import functools
+import runyard as ry
+
+@functools.cache
+def helper(x):
+    return x * 10
+
+@functools.lru_cache(maxsize=5, typed=True)
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+class Thing:
+    @functools.lru_cache
+    def twice(self):
+        return 2
+    @functools.cached_property
+    def five(self):
+        return 5
+
+def task(x):
+    parameters = sorted(fib.cache_parameters().items())
+    return [helper(x), fib(x + 10), Thing().twice(), Thing().five, parameters]
+
+fib(20)
+for backend in ("serial", "processes"):
+    for function in (task, fib, functools.partial(fib)):
+        axes = {"x" if function is task else "n": [1, 2]}
+        batch = ry.grid(function, **axes)
+        print(list(ry.run(batch, backend=backend, workers=1, fresh=True).values()))
+with ry.Executor(1) as executor:
+    print([executor.submit(helper, 7).result(), executor.submit(lambda f: f(8), helper).result()])
+""",
+    )
+    assert lines[:3] == lines[3:6]
+    assert lines[1:3] == ["[1, 1]"] * 2
+    assert lines[6] == "[70, 80]"
+
+
 def test_a_task_that_starts_a_run_of_its_own_gets_an_answer(tmp_path: Path) -> None:
     lines = typed(
         tmp_path,
