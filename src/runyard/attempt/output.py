@@ -77,6 +77,11 @@ class SpoolOutput(Output):
             setattr(sys, name, _own_stream(number))
         touched.clear()
 
+    @property
+    def descriptors(self) -> list[int]:
+        """What tasks may not close, or let stand for something else."""
+        return [1, 2, *self._descriptors]
+
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
         printed = None
         by_python = bool(touched)

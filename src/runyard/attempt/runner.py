@@ -13,6 +13,7 @@ import os
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -78,8 +79,11 @@ class Work(msgspec.Struct, gc=False):
 class Program:
     """A job's plan and functions, loaded once a process and shared by its lanes."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(
+        self, job: Job, loading: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         self.job = job
+        self._loading = loading  # around the import of a function
         self.seed = int(job.seed)
         self.plan = Plan.from_data(decode(job.plan)) if job.plan is not None else None
         self._calls: dict[tuple[str, str], Call] = {}
@@ -89,7 +93,8 @@ class Program:
         """The function behind a target, loaded on first use; one that can't be loaded raises."""
         if target not in self._calls:
             try:
-                function = load(Target(*target), self.job.root, self.job.functions)  # type: ignore[arg-type]
+                with self._loading():
+                    function = load(Target(*target), self.job.root, self.job.functions)  # type: ignore[arg-type]
                 self._calls[target] = Call.of(function)
             except Exception as error:
                 self._calls[target] = Call(_raising(error), False, False)

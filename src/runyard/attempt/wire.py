@@ -63,6 +63,13 @@ class Chunk(NamedTuple):
     low: int
     high: int
     items: list[Item] | None = None
+    careful: bool = False  # see after each task whether it changed what others share
+
+    def after(self, position: int) -> Chunk:
+        """What is left of it once this many tasks have ended."""
+        if self.items is None:
+            return self._replace(low=self.low + position)
+        return self._replace(items=self.items[position:])
 
     @property
     def size(self) -> int:
@@ -109,6 +116,14 @@ class Emission(NamedTuple):
     data: bytes
 
 
+class Change(NamedTuple):
+    """A task changed what all tasks of its process share."""
+
+    task: int
+    what: str
+    is_undone: bool  # else the process is replaced
+
+
 class Report(NamedTuple):
     """News from a lane: what its chunk has brought since the last report."""
 
@@ -121,6 +136,7 @@ class Report(NamedTuple):
     emitted: list[Emission]
     seconds: float  # spent in tasks since the last report
     finished: bool  # nothing more will come of this chunk
+    change: Change | None = None  # the first in this process
 
 
 class Loss(NamedTuple):

@@ -37,7 +37,7 @@ from runyard.attempt.wire import (
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities
 from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
-from runyard.backends.worker import CHUNK, JOB, REST
+from runyard.backends.worker import CHUNK, JOB, MUTE, REST
 from runyard.errors import BackendError
 
 __all__ = ["ProcessesBackend", "close_crews"]
@@ -252,6 +252,10 @@ class ProcessesBackend(Backend):
         lane.renewing = True
         self._crew.kill(lane)
 
+    def is_renewing(self, number: int) -> bool:
+        """Whether the lane still waits for its fresh worker."""
+        return self._crew.lanes[number].renewing
+
     def _restart(self, lane: Lane) -> None:
         if lane.channel is not None:
             with contextlib.suppress(KeyError):
@@ -278,4 +282,6 @@ def _death(status: int) -> str:
             return f"killed by {signal.Signals(number).name}"
         except ValueError:
             return f"killed by signal {number}"
+    if os.WEXITSTATUS(status) == MUTE:
+        return "closed the connection to the engine"
     return f"exited with code {os.WEXITSTATUS(status)}"

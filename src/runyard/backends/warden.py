@@ -144,8 +144,7 @@ def _become_worker(lane: int, descriptors: list[int], warden: int, own: list[int
         for descriptor in (*own, *streams):
             os.close(descriptor)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        worker.main(lane, socket.socket(fileno=channel))
-        code = 0
+        code = worker.main(lane, socket.socket(fileno=channel))
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -67,6 +67,7 @@ class Flights:
         self._slack: set[int] = set()  # lanes that have room
         self._unsettled: set[int] = set()  # lanes that were told to stop and have not answered
         self._cancelled: set[int] = set()  # tasks that somebody cancelled
+        self._suspects: set[int] = set()  # one of them may have spoilt a worker for the others
         self._ids = count(1)
         self.limits: dict[int, float] = {}  # of tasks with a time limit of their own
         self._grow()
@@ -99,7 +100,8 @@ class Flights:
 
     def fly(self, lane: int, low: int, high: int, items: list[Item] | None, held: Held) -> None:
         """Send a chunk to a lane."""
-        flight = Flight(Chunk(next(self._ids), low, high, items), held, lane)
+        careful = any(item.task in self._suspects for item in items or ())
+        flight = Flight(Chunk(next(self._ids), low, high, items, careful), held, lane)
         self._by_id[flight.chunk.id] = self.last = flight
         self._lanes[lane].append(flight)
         if len(self._lanes[lane]) >= self._backend.depth:
@@ -117,6 +119,10 @@ class Flights:
         for item in flight.rest(start):
             self._agenda.add_item(flight.held, item)
         flight.kept = min(flight.kept, max(start, flight.done))
+
+    def suspect(self, flight: Flight) -> None:
+        """Its worker died: look after each of these tasks when they run again."""
+        self._suspects.update(item.task for item in flight.rest(flight.done))
 
     def take_back(self, lane: int) -> None:
         """Put what the lane has not started back on the agenda.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.slots import Slots
-from runyard.attempt.wire import Emission, Failure, Loss, Report
+from runyard.attempt.wire import Change, Emission, Failure, Loss, Report
 from runyard.backends.base import Backend
 from runyard.events import (
     Event,
@@ -115,6 +115,7 @@ class Loop:
         self._at_once = False  # a stop does not wait for what runs
         self._drained = False  # nothing more is started
         self._waits = False  # for the store
+        self._told_of_change = False
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -247,6 +248,7 @@ class Loop:
             printed = [each for each in printed if each.task in mine]
         for emission in report.emitted:
             self._emitted(emission)
+        self._tell_of_change(report.change)
         if rows:
             self._recorder.rows(flight.held, rows, printed)
         for failure in failures:
@@ -263,6 +265,17 @@ class Loop:
             if self._judge.cancelling and flight.done < flight.chunk.size:
                 self._cancel_waiting()
 
+    def _tell_of_change(self, change: Change | None) -> None:
+        """Say once that tasks of this batch change what all of a worker's tasks share."""
+        if change is None or self._told_of_change:
+            return
+        self._told_of_change = True
+        then = "it was put back" if change.is_undone else "its worker was replaced"
+        self._warn(
+            f"task {change.task} changed what all tasks of a worker share ({change.what}); {then}, "
+            "and what may have seen the change ran again"
+        )
+
     def _in_time(self, report: Report) -> tuple[Rows, list[Failure], list[Printed]]:
         """What the report brings, where late tasks whose engine paused meanwhile have completed."""
         late = [f for f in report.failures if f.late is not None and self._flights.excuses(f.late)]
@@ -275,7 +288,10 @@ class Loop:
     def _take_loss(self, loss: Loss) -> None:
         """A lane is gone: charge the task it was running, put its neighbours back."""
         running: Flight | None = None
-        for flight in self._flights.of(loss.lane):
+        held = self._flights.of(loss.lane)
+        if held and loss.error == "WorkerDied":
+            self._flights.suspect(held[0])
+        for flight in held:
             position = flight.position(loss.task)
             self._flights.land(flight)
             if position is None:

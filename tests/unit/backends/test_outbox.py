@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from polling import eventually
 
-from runyard.attempt.wire import Completed, Emission, Failure, Report, decode_report, encode_report
+from runyard.attempt.process_state import ProcessState
+from runyard.attempt.wire import (
+    Change,
+    Completed,
+    Emission,
+    Failure,
+    Report,
+    decode_report,
+    encode_report,
+)
 from runyard.backends.worker import LENGTH, Outbox
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 
@@ -20,10 +29,12 @@ class Wire:
     def __init__(self) -> None:
         self._mine, self._theirs = socket.socketpair()
         self._mine.settimeout(10)
-        self.outbox = Outbox(self._theirs, 3)
+        state = ProcessState(self._theirs.fileno())
+        state.keep([1, 2])
+        self.outbox = Outbox(self._theirs, 3, state)
         self.outbox.begin(7)
 
-    def fill(self, tasks: range) -> None:
+    def fill(self, tasks: range, *, trusted: bool = True) -> None:
         for task in tasks:
             self.outbox.emit(Emission(task, 0, 1.0, "k", b"\x80"))
             row = OutcomeRow.sealed(1, task, 0, 0, b"\xc0", None, 1.0, 0.5, 3)
@@ -31,6 +42,8 @@ class Wire:
             failed = Failure(row, ["Exception"])
             result: Any = [tuple(row), printed, failed][task % 3]
             self.outbox.result(result)
+        if trusted:
+            self.outbox.trust()
 
     def report(self) -> Report:
         size = LENGTH.unpack(self._read(LENGTH.size))[0]
@@ -57,7 +70,7 @@ class Wire:
 def wire() -> Iterator[Wire]:
     found = Wire()
     yield found
-    found.outbox.finish()  # its thread waits for ever from here on
+    found.outbox.close()
     found.close()
 
 
@@ -124,3 +137,31 @@ def test_what_can_not_be_sent_now_is_sent_later(
     report = wire.report()
     assert tasks([report]) == list(range(10))
     assert (report.done, report.finished) == (10, False)
+
+
+def test_results_wait_until_the_process_was_seen_to_be_as_it_was(wire: Wire) -> None:
+    wire.fill(range(4))
+    wire.fill(range(4, 10), trusted=False)
+    assert tasks([wire.report()]) == list(range(4))  # by the thread
+    assert (wire.outbox.ended, wire.outbox.untrusted) == (4, 6)
+    wire.outbox.trust()
+    assert tasks([wire.report()]) == list(range(4, 10))
+
+
+def test_what_has_to_run_again_leaves_nothing_behind(wire: Wire) -> None:
+    wire.fill(range(3))
+    wire.fill(range(3, 9), trusted=False)
+    wire.outbox.forget_untrusted()
+    wire.fill(range(3, 6))
+    wire.outbox.finish()
+    reports = wire.reports()
+    assert tasks(reports) == list(range(6))
+    assert [e.task for each in reports for e in each.emitted if e.task > 5] == []
+
+
+def test_what_a_task_changed_is_told_with_its_result(wire: Wire) -> None:
+    wire.fill(range(4), trusted=False)
+    wire.outbox.trust("the locale", is_undone=False)
+    wire.outbox.finish()
+    changes = [report.change for report in wire.reports() if report.change]
+    assert changes == [Change(3, "the locale", False)]

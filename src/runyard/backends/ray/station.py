@@ -73,6 +73,7 @@ class _Skimmed(NamedTuple):
     emitted: msgspec.Raw
     seconds: float
     finished: bool
+    change: msgspec.Raw
 
 
 _skim = msgspec.msgpack.Decoder(_Skimmed).decode
@@ -191,7 +192,8 @@ class Station:
         with contextlib.suppress(queue.Empty):
             if self._backend is None:
                 self._orders.get()()
-            while True:
+            # What comes after an order for a fresh worker is meant for that one.
+            while self._backend is None or not self._backend.is_renewing(0):
                 self._orders.get_nowait()()
         if self._backend is not None:
             self._poll(self._backend)

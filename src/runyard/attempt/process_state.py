@@ -1,0 +1,265 @@
+"""What all tasks of a worker process share, and what a task may leave changed.
+
+One that changes it would change its neighbours' results. So it is read between tasks, every few
+milliseconds (it takes some 20 µs); what differs is put back, or the process is given up.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import contextlib
+import decimal
+import locale
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from os import fstat, umask
+from typing import Any, NamedTuple
+
+CHANNEL = "the connection to its engine"
+
+_NUMBERS = range(1, signal.SIGRTMIN) if hasattr(signal, "SIGRTMIN") else range(1, signal.NSIG)
+_SIGNALS = sorted({*_NUMBERS} & {*signal.valid_signals()} - {signal.SIGINT})
+_LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+# The bytes themselves: `os.environ` would decode each of them.
+_variables: Any = getattr(os.environ, "_data", os.environb)
+_getsignal = _signal.getsignal  # that of `signal` makes an enum of each, and takes 30 times as long
+
+
+class Aspect(NamedTuple):
+    """Something that tasks share."""
+
+    name: str
+    read: Callable[[], Any]
+    restore: Callable[[Any], object] | None = None
+    by_import: Callable[[Any, Any], bool] | None = None
+    """Whether a module may turn the first into the second when it is imported."""
+
+
+class ProcessState:
+    """What a process was like before its tasks, and whether it still is."""
+
+    def __init__(self, channel: int) -> None:
+        self._descriptors: list[int] = []
+        self._aspects = (
+            Aspect(CHANNEL, lambda: _file(channel)),
+            Aspect("its open files", lambda: [_file(number) for number in self._descriptors]),
+            *_ASPECTS,
+        )
+        self._before: dict[Aspect, Any] = {}
+        self._modules = 0
+
+    def keep(self, descriptors: Iterable[int]) -> None:
+        """From now on, it should be as it is now, with these files open."""
+        self._descriptors = list(descriptors)
+        self._before = {aspect: _read(aspect) for aspect in self._aspects}
+        self._modules = len(sys.modules)
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Keep what loading the tasks' own functions changes."""
+        before = {aspect: _read(aspect) for aspect in self._aspects}
+        try:
+            yield
+        finally:
+            for aspect, value in before.items():
+                now = _read(aspect)
+                if now != value:
+                    self._before[aspect] = now
+            self._modules = len(sys.modules)
+
+    def changed(self) -> list[str]:
+        """What is not as it was. Only the thread that runs tasks sees all of it."""
+        found = [aspect for aspect, before in self._before.items() if _read(aspect) != before]
+        if found and self._modules != len(sys.modules):
+            found = [aspect for aspect in found if not self._comes_of_import(aspect)]
+        self._modules = len(sys.modules)
+        return [aspect.name for aspect in found]
+
+    def is_connected(self) -> bool:
+        """Whether the connection to the engine is what it was."""
+        channel = self._aspects[0]
+        return bool(_read(channel) == self._before.get(channel))
+
+    def restore(self) -> bool:
+        """Put back what was changed; False where that can't be done."""
+        for aspect, before in self._before.items():
+            if aspect.restore is not None and _read(aspect) != before:
+                with contextlib.suppress(Exception):
+                    aspect.restore(before)
+        return not self.changed()
+
+    def _comes_of_import(self, aspect: Aspect) -> bool:
+        now = _read(aspect)
+        if aspect.by_import is None or not aspect.by_import(self._before[aspect], now):
+            return False
+        self._before[aspect] = now
+        return True
+
+
+class _Unknown:
+    """What can't be read."""
+
+
+def _read(aspect: Aspect) -> Any:
+    try:
+        return aspect.read()
+    except Exception:  # the task replaced what reads it
+        return _Unknown
+
+
+def _file(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _restore_environment(before: dict[bytes, bytes]) -> None:
+    for name in _variables.keys() - before.keys():
+        del os.environb[name]
+    for name, value in before.items():
+        if _variables.get(name) != value:
+            os.environb[name] = value
+    time.tzset()
+
+
+_usual_mask = umask(0o77)
+umask(_usual_mask)
+
+
+def _mask() -> int:
+    """The file mode mask, which can't be read without setting it: to what it should be."""
+    found = umask(_usual_mask)
+    if found != _usual_mask:
+        umask(found)
+    return found
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [resource.getrlimit(kind) for kind in _LIMITS]
+
+
+def _restore_limits(before: list[tuple[int, int]]) -> None:
+    for kind, limits in zip(_LIMITS, before, strict=True):
+        if resource.getrlimit(kind) != limits:
+            resource.setrlimit(kind, limits)
+
+
+def _handlers() -> list[Any]:
+    return [_getsignal(number) for number in _SIGNALS]
+
+
+def _restore_handlers(before: list[Any]) -> None:
+    for number, handler in zip(_SIGNALS, before, strict=True):
+        if _getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+def _timers() -> list[tuple[float, float]]:
+    return [signal.getitimer(timer) for timer in _TIMERS]
+
+
+def _restore_timers(before: list[tuple[float, float]]) -> None:
+    for timer, times in zip(_TIMERS, before, strict=True):
+        signal.setitimer(timer, *times)
+
+
+Warnings = tuple[list[Any], Any]
+
+
+def _warnings() -> Warnings:
+    return [*warnings.filters], warnings.showwarning
+
+
+def _restore_warnings(before: Warnings) -> None:
+    warnings.simplefilter("default")  # so that `warnings` forgets what it has looked up
+    warnings.filters[:], warnings.showwarning = before  # type: ignore[index]
+
+
+def _only_adds_filters(before: Warnings, now: Warnings) -> bool:
+    added = [rule for rule in now[0] if rule not in before[0]]
+    kept = [rule for rule in now[0] if rule in before[0]]
+    return (kept, now[1]) == before and all(rule[0] != "error" for rule in added)
+
+
+def _streams() -> tuple[Any, Any]:
+    return getattr(sys, "stdout", None), getattr(sys, "stderr", None)
+
+
+def _restore_streams(before: tuple[Any, Any]) -> None:
+    if not any(stream.closed for stream in before):
+        sys.stdout, sys.stderr = before
+
+
+def _decimals() -> dict[str, Any]:
+    context = decimal.getcontext()
+    trapped = [kind for kind, is_trapped in context.traps.items() if is_trapped]
+    return {
+        "prec": context.prec,
+        "rounding": context.rounding,
+        "Emin": context.Emin,
+        "Emax": context.Emax,
+        "capitals": context.capitals,
+        "clamp": context.clamp,
+        "traps": trapped,
+    }
+
+
+def _numpy_errors() -> dict[str, str]:
+    numpy = sys.modules.get("numpy")
+    return _NUMPY_ERRORS if numpy is None else numpy.geterr()
+
+
+_ASPECTS = (
+    Aspect(
+        "the environment",
+        lambda: _variables.copy(),
+        _restore_environment,
+        by_import=lambda before, now: before.items() <= now.items(),
+    ),
+    Aspect("the limits of its process", _limits, _restore_limits),
+    Aspect("the file mode mask", _mask, umask),
+    Aspect(
+        "the recursion limit",
+        sys.getrecursionlimit,
+        sys.setrecursionlimit,
+        by_import=lambda before, now: before <= now,
+    ),
+    Aspect("the handlers of signals", _handlers, _restore_handlers),
+    Aspect(
+        "the handler of SIGINT",
+        lambda: _getsignal(signal.SIGINT),
+        lambda before: signal.signal(signal.SIGINT, before),
+    ),
+    Aspect(
+        "the signals it blocks",
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        lambda before: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+    ),
+    Aspect("its timers", _timers, _restore_timers),
+    Aspect(
+        "the locale",
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda before: locale.setlocale(locale.LC_ALL, before),
+    ),
+    Aspect("the filters of warnings", _warnings, _restore_warnings, by_import=_only_adds_filters),
+    Aspect("the standard streams", _streams, _restore_streams),
+    Aspect(
+        "the context of decimal",
+        _decimals,
+        lambda before: decimal.setcontext(decimal.Context(**before, flags=[])),
+    ),
+    Aspect(
+        "how numpy handles errors",
+        _numpy_errors,
+        lambda before: sys.modules["numpy"].seterr(**before),
+    ),
+)

@@ -1,0 +1,206 @@
+"""A task that changes what all tasks of its worker share changes no neighbour's outcome."""
+
+from __future__ import annotations
+
+import decimal
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import runyard as ry
+from runyard.events import Event, Notice
+
+TASKS, SPOILER = 200, 33
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[ry.Yard]:
+    with ry.Yard(tmp_path / "yard") as yard:
+        yield yard
+
+
+def lower_open_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+
+
+def clear_environment() -> None:
+    os.environ.clear()  # itself pickled, `os.environ` would be a copy
+
+
+def end_soon() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
+def write_elsewhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+
+
+def change_locale() -> None:
+    import locale
+
+    locale.setlocale(locale.LC_CTYPE, "C")
+
+
+def look(folder: str, x: int) -> list[object]:
+    """What a task notices of its process."""
+    print("task", x)
+    warnings.warn("odd", stacklevel=1)
+    if x % 20 == 0:
+        subprocess.run(["true"], check=True)
+    path = Path(folder, str(x))
+    path.write_text("")
+    mode = path.stat().st_mode & 0o777
+    path.unlink()
+
+    def deep(n: int) -> int:
+        return n and deep(n - 1)
+
+    if SPOILER < x < SPOILER + 5:
+        time.sleep(0.005)
+    third = str(decimal.Decimal(1) / 3)
+    infinite = float(np.float64(1) / np.float64(0))
+    return ["HOME" in os.environ, mode, deep(200), third, infinite, signal.getitimer(0)]
+
+
+def spoil(how: Callable[[], object], folder: str) -> Callable[..., list[object]]:
+    def task(x: int) -> list[object]:
+        if x == SPOILER:
+            how()
+        return look(folder, x)
+
+    return task
+
+
+# How it is done, and what the batch says about it; nothing where it is put right as always.
+WAYS: dict[str, tuple[Callable[[], object], str | None]] = {
+    "no open files": (lower_open_files, "the limits of its process"),
+    "recursion limit": (lambda: sys.setrecursionlimit(60), "the recursion limit"),
+    "SIGCHLD ignored": (
+        lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+        "the handlers of signals",
+    ),
+    "stdout closed": (lambda: os.close(1), "its open files"),
+    "stdout elsewhere": (write_elsewhere, "its open files"),
+    "no environment": (clear_environment, "the environment"),
+    "an alarm": (end_soon, "its timers"),
+    "umask": (lambda: os.umask(0o777), "the file mode mask"),
+    "locale": (change_locale, "the locale"),
+    "warnings are errors": (lambda: warnings.simplefilter("error"), "the filters of warnings"),
+    "stdout replaced": (lambda: setattr(sys, "stdout", None), None),
+    "decimal": (lambda: setattr(decimal.getcontext(), "prec", 2), "the context of decimal"),
+    "numpy": (lambda: np.seterr(all="raise"), "how numpy handles errors"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_spoils_its_worker_costs_no_neighbour(
+    yard: ry.Yard, tmp_path: Path, way: str
+) -> None:
+    how, told = WAYS[way]
+    expected = [True, 0o644, 0, "0.3333333333333333333333333333", float("inf"), (0.0, 0.0)]
+    old = os.umask(0o22)
+    events: list[Event] = []
+    options = {"backend": "processes", "workers": 2, "on_event": events.append}
+    try:
+        spoilt = yard.run(ry.grid(spoil(how, str(tmp_path)), x=range(TASKS)), **options)
+        next_one = yard.run(ry.grid(spoil(bool, str(tmp_path)), x=range(50)), **options)
+    finally:
+        os.umask(old)
+    for result in (spoilt, next_one):
+        for outcome in result.outcomes():
+            if result is not spoilt or outcome.task != SPOILER:
+                assert outcome.value == expected, (outcome.task, outcome.error)
+                printed = yard.printed(result.name, outcome.task)
+                assert [each.stdout for each in printed.values()] == [f"task {outcome.task}\n"]
+    assert spoilt.stats.completed + spoilt.stats.failed == TASKS
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    if told is None:
+        assert notices == []
+    else:
+        (notice,) = notices
+        assert notice.startswith(f"task {SPOILER} changed what all tasks of a worker share")
+        assert told in notice
+
+
+def test_a_task_that_cuts_its_worker_off_costs_itself_alone(yard: ry.Yard) -> None:
+    def task(x: int) -> int:
+        if x == SPOILER:
+            os.closerange(3, 4096)
+        return x
+
+    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    (failed,) = result.outcomes("failed")
+    assert failed.task == SPOILER
+    assert failed.error is not None
+    assert failed.error.kind == "WorkerDied"
+    assert "closed the connection to the engine" in failed.error.message
+    assert result.stats.completed == TASKS - 1
+
+
+def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:
+    def task(x: int) -> str | None:
+        before = os.environ.get("MODEL")
+        os.environ["MODEL"] = str(x)
+        warnings.simplefilter("ignore")
+        return before
+
+    events: list[Event] = []
+    result = yard.run(
+        ry.grid(task, x=range(3000)), backend="processes", workers=2, on_event=events.append
+    )
+    assert set(result.values()) == {None}
+    assert len([event for event in events if isinstance(event, Notice)]) == 1
+    pids = {outcome.worker for outcome in result.outcomes()}
+    assert len(pids) <= 2
+
+
+def test_what_short_tasks_brought_is_reported_while_a_long_one_changes_its_worker(
+    yard: ry.Yard, tmp_path: Path
+) -> None:
+    def task(x: int) -> int:
+        if x == 5:
+            os.environ["MODEL"] = "large"  # for a while
+            while not Path(tmp_path, "go").exists():
+                time.sleep(0.01)
+            del os.environ["MODEL"]
+        time.sleep(0.006)
+        ry.context().emit("seen", x=x)
+        return x
+
+    def go(event: Event) -> None:
+        if getattr(event, "kind", "") == "seen":
+            Path(tmp_path, "go").touch()
+
+    result = yard.run(ry.grid(task, x=range(10)), backend="processes", workers=1, on_event=go)
+    assert list(result.values()) == list(range(10))
+    told = [e["data"]["x"] for e in yard.events(result.name) if e.get("kind") == "seen"]
+    assert told == list(range(10))
+
+
+def test_modules_that_tasks_import_may_set_what_they_need(yard: ry.Yard, tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text(
+        "import os, sys\nos.environ['BACKEND'] = 'agg'\nsys.setrecursionlimit(5000)\n"
+    )
+
+    def task(x: int) -> list[object]:
+        sys.path.insert(0, str(tmp_path))
+        import settings  # type: ignore[import-not-found]
+
+        del settings
+        return [os.environ["BACKEND"], sys.getrecursionlimit(), x]
+
+    events: list[Event] = []
+    result = yard.run(
+        ry.grid(task, x=range(100)), backend="processes", workers=2, on_event=events.append
+    )
+    assert list(result.values()) == [["agg", 5000, x] for x in range(100)]
+    assert [event for event in events if isinstance(event, Notice)] == []
