@@ -58,6 +58,7 @@ class Wire:
 
     def close(self) -> None:
         self._mine.close()
+        self._theirs.close()
 
     def _read(self, size: int) -> bytes:
         data = b""
