@@ -79,7 +79,7 @@ def test_the_time_of_engines_that_run_at_once_counts_once(location: str, tmp_pat
         with meanwhile(let_both_run):
             yard.run(batch, backend="serial", progress=False)
         assert yard.results("b").stats.completed == 200
-        assert 1100 <= seconds(yard) < 1600
+        assert 1000 < seconds(yard) < 1600  # 2,100 if each counted for itself
 
 
 def test_the_time_between_two_runs_does_not_count(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ class Subscription:
         self._accepted = 0
         self._taken = 0
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        name = f"runyard-bus-{event_type.__name__}"
+        self._thread = threading.Thread(target=self._deliver, name=name, daemon=True)
+        self._unstarted = [self._thread]
 
     def unsubscribe(self) -> None:
         """Take no more events and forget those still queued; a running handler ends its call."""
@@ -76,20 +78,21 @@ class Subscription:
             self._queue.put(event)
 
     def _started(self) -> bool:
-        if self._thread is None:
-            name = f"runyard-bus-{self.event_type.__name__}"
-            self._thread = threading.Thread(target=self._deliver, name=name, daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError:  # out of threads, or the interpreter is going down
-                self._thread = None
-                return False
+        try:
+            thread = self._unstarted.pop()  # which a signal handler can't do a second time
+        except IndexError:
+            return True
+        try:
+            thread.start()
+        except RuntimeError:  # out of threads, or the interpreter is going down
+            self._unstarted.append(thread)
+            return False
         return True
 
     def _mark(self) -> threading.Event | None:
         """Queue a mark to wait for; None if there is nothing to wait for."""
         with self._lock:
-            if self._stopped or self._thread in (None, threading.current_thread()):
+            if self._stopped or self._unstarted or self._thread is threading.current_thread():
                 return None
             mark = threading.Event()
             self._queue.put(mark)
@@ -101,13 +104,10 @@ class Subscription:
             self._queue.put(None)
 
     def _join(self, timeout: float) -> bool:
-        if self._thread is None or self._thread is threading.current_thread():
-            return True
-        self._thread.join(timeout)
-        return not self._alive()
-
-    def _alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        return True
 
     def _deliver(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -212,5 +212,5 @@ class EventBus:
                 return
             self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)
             self._dropped_by_gone += subscription.dropped
-            self._leaving = [s for s in self._leaving if s._alive()]
+            self._leaving = [s for s in self._leaving if s._thread.is_alive()]
             self._leaving.append(subscription)

@@ -161,6 +161,25 @@ def test_a_signal_handler_may_publish_at_any_point(bus: EventBus) -> None:
     assert len(seen) == published + interruptions
 
 
+def test_a_signal_that_publishes_while_a_thread_is_made_starts_no_second_one(
+    bus: EventBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Event] = []
+    make = threading.Thread.__init__
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        monkeypatch.undo()
+        bus.publish(notice())
+        make(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(threading.Thread, "__init__", interrupted)
+    bus.subscribe(Notice, seen.append)
+    bus.publish(notice())
+    bus.publish(notice())
+    assert bus.flush()
+    assert len(bus_threads()) == 1
+
+
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()])
 def test_a_failing_handler_hurts_nobody(bus: EventBus, error: BaseException) -> None:
     seen: list[Event] = []
