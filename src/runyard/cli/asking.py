@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from runyard.cli.session import Session
+from runyard.cli.session import Session, painted
 from runyard.errors import NotFound, UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ def agreed(session: Session, loss: str) -> bool:
         raise UsageError(
             f"{loss}, and there is no terminal to ask on", hint="pass --yes to go ahead"
         )
-    if click.confirm(f"{loss}, for good. Go ahead?", err=True):
+    if click.confirm(painted(f"{loss}, for good. Go ahead?"), err=True):
         return True
     session.note("nothing was removed")
     return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def export(
         if not (stats.done if status is None else int(getattr(stats, status))):
             raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
         if to_stdout:
-            files.write_to(result, settled, sys.stdout, status)
+            files.write_to(result, settled, session.stdout(), status)
             return 0
         path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
         count = files.export(result, settled, path, status)

@@ -9,7 +9,8 @@ import click
 
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.tasks import batch_with, task_of
-from runyard.errors import NotFound
+from runyard.errors import NotFound, UsageError
+from runyard.plaintext import one_line
 
 if TYPE_CHECKING:
     from runyard.reports.printed import Output
@@ -24,21 +25,35 @@ ELSEWHERE = "too long for the store: it is in a file on the machine that ran the
     epilog=examples(
         "runyard logs walks/17",
         "runyard logs walks/17 --attempt 0",
-        "runyard logs walks/17 --only stdout > out.txt",
+        "runyard logs walks/17 --only stdout",
+        "runyard logs walks/17 --raw > out.txt",
     )
 )
 @click.argument("task")
 @click.option("--attempt", type=click.IntRange(0), metavar="N", help="Only this attempt, from 0.")
-@click.option("--only", type=click.Choice([*STREAMS, "events"]), help="Only this, as it is.")
+@click.option("--only", type=click.Choice([*STREAMS, "events"]), help="Only this.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="What it printed byte for byte, its stdout to stdout and its stderr to stderr.",
+)
 @shared
-def logs(session: Session, task: str, attempt: int | None, only: str | None) -> int:
+def logs(session: Session, task: str, attempt: int | None, only: str | None, raw: bool) -> int:
     """What a task printed, and what happened to it.
 
-    TASK is BATCH/NUMBER.
+    TASK is BATCH/NUMBER. Control characters are shown as escapes such as \\x1b, so that no output
+    can act on the terminal; --raw leaves them as they are.
     """
+    if raw and (session.json or only == "events"):
+        raise UsageError(
+            "--raw is for what a task printed", hint="drop --raw, or --json and --only events"
+        )
     name, number = task_of(task)
     with session.yard() as yard:
         story = _story(yard, name, number, attempt)
+        if raw:
+            _print_raw(session, yard, name, number, attempt, only)
+            return 0
     if only is not None:
         story = {"task": story["task"], "status": story["status"]} | _only(story, only)
     session.document(story)
@@ -49,6 +64,22 @@ def logs(session: Session, task: str, attempt: int | None, only: str | None) -> 
     else:
         _show_only(session, story, only)
     return 0
+
+
+def _print_raw(
+    session: Session, yard: Yard, name: str, number: int, attempt: int | None, only: str | None
+) -> None:
+    from runyard.reports.printed import printed_bytes
+
+    recorded = batch_with(yard, name, number)
+    with yard.store.snapshot() as view:
+        found = printed_bytes(view, recorded.id, yard.batch_folder(name), number)
+    for own, streams in sorted(found.items()):
+        for stream, kept in zip(STREAMS, streams, strict=True):
+            if attempt in (None, own) and only in (None, stream):
+                if kept is None:
+                    raise NotFound(f"the {stream} of {name}/{number} is {ELSEWHERE}")
+                session.pass_on(kept, err=only is None and stream == "stderr")
 
 
 def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str, Any]:
@@ -118,7 +149,7 @@ def _show_only(session: Session, story: dict[str, Any], only: str) -> None:
 
 
 def _show(session: Session, story: dict[str, Any]) -> None:
-    labels = " ".join(f"{name}={value}" for name, value in story["labels"].items())
+    labels = one_line(" ".join(f"{name}={value}" for name, value in story["labels"].items()))
     session.say(f"{style(story['task'], bold=True)}  {story['status']}  {labels}".rstrip())
     for attempt in story["attempts"]:
         why = f": {attempt['error']}" if attempt["error"] else ""
@@ -145,4 +176,4 @@ def _event_line(event: dict[str, Any]) -> str:
     told = "  ".join(f"{k}={v}" for k, v in event.items() if k not in left_out)
     at = event.get("at")
     clock = time.strftime("%H:%M:%S", time.localtime(at)) if isinstance(at, int | float) else ""
-    return f"{clock}  {event.get('event', '')}  {told}".rstrip()
+    return "  ".join([clock, one_line(str(event.get("event", ""))), one_line(told)]).rstrip()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +20,17 @@ import click
 
 from runyard.addresses import shown
 from runyard.errors import EngineError, NotFound
+from runyard.plaintext import ascii_json, plain
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
 
 DEFAULT_YARD = ".runyard"
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# No text of others can know it, so that escape sequences behind it are our own.
+_MARK = f"\0{os.urandom(8).hex()}\0"
+_LOOKS = re.compile(rf"{_MARK}((?:\x1b\[[0-9;]*m)*)")
 
 
 class Session:
@@ -51,7 +57,7 @@ class Session:
         """One JSON document on a line of its own; nothing without --json."""
         if self._documents is not None:
             with self._writing():
-                self._documents.write(json.dumps(data) + "\n")
+                self._documents.write(ascii_json(data) + "\n")
                 if at_once:
                     self._documents.flush()
 
@@ -59,11 +65,20 @@ class Session:
         """Text for people; nothing with --json."""
         if not self.json:
             with self._writing():
-                click.echo(text, nl=newline, color=_color())
+                click.echo(painted(text), nl=newline, color=_color())
 
     def note(self, text: str) -> None:
         """Something a person should know, whatever goes to stdout."""
-        click.echo(text, err=True, color=_color())
+        click.echo(painted(text), err=True, color=_color())
+
+    def stdout(self) -> TextIO:
+        """Where data goes: stdout as it is, and a terminal by way of `say`."""
+        return _Screen(self) if sys.stdout.isatty() else sys.stdout
+
+    def pass_on(self, data: bytes, *, err: bool = False) -> None:
+        """Bytes that were asked for as they are."""
+        with self._writing():
+            click.echo(data, nl=False, err=err)
 
     def flush(self) -> None:
         """Bring errors of stdout to light while they can still be told."""
@@ -125,6 +140,15 @@ class Session:
         return shlex.join(["runyard", *words, *where])
 
 
+class _Screen(io.TextIOBase, TextIO):
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def write(self, text: str) -> int:
+        self._session.say(text, newline=False)
+        return len(text)
+
+
 def shared(function: Function) -> Function:
     """Give a command --json and --yard, and its session as the first argument."""
 
@@ -163,8 +187,17 @@ def examples(*lines: str) -> str:
 
 
 def style(text: str, **looks: Any) -> str:
-    """Text with colours, where they are wanted."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **looks)
+    """Text with colours, where they are wanted; for `say` and `note`."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    return _MARK + click.style("", reset=False, **looks) + text + _MARK + click.style("")
+
+
+def painted(text: str) -> str:
+    """The text as a terminal gets it: of escape sequences only the colours that `style` gave it."""
+    parts = _LOOKS.split(text)
+    parts[::2] = map(plain, parts[::2])
+    return "".join(parts)
 
 
 def _color() -> bool | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from runyard.errors import StoreFull, UsageError
+from runyard.plaintext import ascii_json, plain
 from runyard.reports.result import Outcome, Result
 from runyard.spec.fields import parts
 from runyard.spec.shown import jsonable
@@ -106,10 +107,10 @@ def text_of(value: Any) -> str:
 def _write_json(result: Result, file: TextIO, status: Status | str | None) -> int:
     recorded = result.recorded
     head = {"batch": result.name, "seed": recorded.seed, "total": recorded.row.total}
-    file.write(json.dumps(head)[:-1] + ', "outcomes": [')
+    file.write(ascii_json(head)[:-1] + ', "outcomes": [')
     count = 0
     for outcome in result.outcomes(status):
-        file.write(("," if count else "") + "\n" + json.dumps(outcome_document(outcome)))
+        file.write(("," if count else "") + "\n" + ascii_json(outcome_document(outcome)))
         count += 1
     file.write("\n]}\n")
     return count
@@ -149,7 +150,7 @@ def _write_text(result: Result, file: TextIO, status: Status | str | None) -> in
     file.write(result.summary() + "\n\n")
     count = 0
     for outcome in result.outcomes(status):
-        file.write(outcome_line(outcome) + "\n")
+        file.write(plain(outcome_line(outcome)) + "\n")
         count += 1
     return count
 

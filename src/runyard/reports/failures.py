@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from runyard.plaintext import one_line
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 
 EXAMPLES = 5
@@ -27,7 +28,7 @@ class FailureGroup:
         """The group on one line."""
         first = self.message.partition("\n")[0]
         place = f"  ({self.where})" if self.where else ""
-        return f"{self.count:,} × {self.kind}: {first}{place}"
+        return one_line(f"{self.count:,} × {self.kind}: {first}{place}")
 
 
 def group_failures(rows: Iterable[OutcomeRow]) -> list[FailureGroup]:

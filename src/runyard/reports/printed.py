@@ -18,18 +18,30 @@ class Output(NamedTuple):
 
 def printed(view: Snapshot, batch: int, folder: Path, task: int) -> dict[int, Output]:
     """What the attempts of a task printed; `folder` is where this machine has the batch's files."""
+    return {
+        attempt: Output(
+            *(None if kept is None else kept.decode("utf-8", "backslashreplace") for kept in both)
+        )
+        for attempt, both in printed_bytes(view, batch, folder, task).items()
+    }
+
+
+def printed_bytes(
+    view: Snapshot, batch: int, folder: Path, task: int
+) -> dict[int, tuple[bytes | None, ...]]:
+    """The same as it was printed, stdout and stderr."""
     found = {}
     for row in view.printed(batch, task):
         place = task_folder(folder, task, row.attempt)
-        texts = (_text(getattr(row, name), place / name) for name in Output._fields)
-        found[row.attempt] = Output(*texts)
+        both = (_kept(getattr(row, name), place / name) for name in Output._fields)
+        found[row.attempt] = tuple(both)
     return found
 
 
-def _text(kept: bytes | None, path: Path) -> str | None:
+def _kept(kept: bytes | None, path: Path) -> bytes | None:
     if kept is None:
         try:
-            kept = path.read_bytes()
+            return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-    return kept.decode("utf-8", "backslashreplace")
+    return kept

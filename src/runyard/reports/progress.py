@@ -24,6 +24,7 @@ from runyard.events import (
     WorkerLost,
 )
 from runyard.events import Progress as ProgressEvent
+from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,7 +144,7 @@ class PlainView:
 
     def _print(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
-            print(f"{self._batch}: {text}", file=self._file, flush=True)
+            print(plain(f"{self._batch}: {text}"), file=self._file, flush=True)
 
 
 class LiveView:
@@ -173,7 +174,7 @@ class LiveView:
                 text = alert(event)
                 self._alert = text if text is not None else self._alert
         if isinstance(event, Notice):
-            self._console.print(event.text, style="yellow", markup=False)
+            self._console.print(plain(event.text), style="yellow", markup=False)
         elif self._started is not None and self._live is None:
             self._start()
 
@@ -285,7 +286,7 @@ def metric_text(name: str, mean: float, half: float) -> str:
     """A metric's mean so far, with its interval."""
     from runyard.stats.summary import plus_minus
 
-    return f"{name} {plus_minus(mean, half)}"
+    return f"{one_line(name)} {plus_minus(mean, half)}"
 
 
 def started_line(event: BatchStarted) -> str:
@@ -351,8 +352,8 @@ def _length(parts: list[tuple[str, str]]) -> int:
 
 
 def _clip(text: str, width: int) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
+    shown = one_line(text)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
 def _first_line(text: str) -> str:

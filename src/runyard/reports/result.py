@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runyard import clock
 from runyard.errors import NotFound, StoreDamaged, UsageError
+from runyard.plaintext import plain
 from runyard.reports.failures import FailureGroup, group_failures
 from runyard.spec.codec import decode_as
 from runyard.spec.digest import digest
@@ -272,7 +273,7 @@ class Result:
         digest = self.digest
         if digest is not None:
             lines.append(f"  seed {self.seed}, digest {digest[:16]}")
-        return "\n".join(lines)
+        return plain("\n".join(lines))
 
     def _shown_groups(self, metrics: Iterable[str] | str | None, by: By) -> list[Group]:
         if metrics is None and by is None and not self.columns.names:

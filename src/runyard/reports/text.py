@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from runyard.plaintext import one_line
 from runyard.reports.export import text_of
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ def aligned(
     width: int | None = None,
 ) -> list[str]:
     """A line for the heads and one a row; the last column gives way to the width."""
-    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
+    cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
+    widths = [max(len(text) for text in column) for column in zip(*cells, strict=True)]
     if width is not None:
         before = sum(widths[:-1]) + _GAP * (len(widths) - 1)
         widths[-1] = min(widths[-1], max(NARROWEST, width - before))
-    return [_line(row, widths, numbers) for row in [heads, *cells]]
+    return [_line(row, widths, numbers) for row in cells]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Collection[int]) -> str:

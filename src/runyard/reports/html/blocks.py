@@ -8,12 +8,10 @@ from __future__ import annotations
 import datetime
 import html
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# Control characters, lone surrogates, and what turns the direction of text around.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+from runyard.plaintext import UNSEEN
 
 
 class Html(str):
@@ -26,7 +24,7 @@ def safe(value: object) -> Html:
     """A value as markup: escaped, unless it is `Html`; what no page may hold is shown as `�`."""
     if isinstance(value, Html):
         return value
-    return Html(html.escape(_UNSEEN.sub("�", str(value)), quote=True))
+    return Html(html.escape(UNSEEN.sub("�", str(value)), quote=True))
 
 
 def join(parts: Iterable[object], between: object = "") -> Html:

@@ -1,0 +1,35 @@
+"""Text of others, fit to be shown: nothing in it acts on the terminal or the page that shows it.
+
+What a task prints, raises, returns or is given may hold escape sequences that set a terminal's
+title, write to its clipboard or clear the screen. All that is written for people goes through here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Control characters but for tab and newline, lone surrogates, and what turns the direction of
+text around."""
+
+
+def plain(text: str) -> str:
+    """The text with escapes in place of what can't be seen; its lines and tabs stay."""
+    return UNSEEN.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The same on one line, with single spaces."""
+    return plain(" ".join(text.split()))
+
+
+def ascii_json(data: Any) -> str:
+    """JSON in printable ASCII alone."""
+    return json.dumps(data).replace("\x7f", "\\u007f")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
