@@ -51,7 +51,7 @@ def export(
     The file is there whole or not at all.
     """
     settled = format_ or _format_of(output, list(files.FORMATS))
-    to_stdout = output is not None and str(output) == "-"
+    to_stdout = output is not None and str(output) in ("-", "/dev/stdout")
     if to_stdout and session.json:
         raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")
     with session.yard() as yard:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import errno
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-from runyard.errors import StoreFull, UsageError
+from runyard.errors import UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.reports.result import Outcome, Result
+from runyard.spaces import whole_file
 from runyard.spec.fields import parts
 from runyard.spec.shown import jsonable
 from runyard.spec.status import Status
 
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 BEFORE, AFTER = (
     ("task", "status"),
     ("attempt", "started", "seconds", "wait", "worker", "error", "message"),
@@ -55,25 +52,13 @@ def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
 def export(result: Result, format_: str, path: Path, status: Status | str | None = None) -> int:
     """Write a batch's outcomes to a file, whole or not at all; how many there were."""
     writer = _writer(format_)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as place:
         if writer is None:
             from runyard.reports.tables import write_parquet
 
-            count = write_parquet(result, partial, status)
-        else:
-            with partial.open("w", newline="", encoding="utf-8") as file:
-                count = writer(result, file, status)
-        partial.replace(path)
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            raise StoreFull(f"no room left on the disk for {path}") from error
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):  # it is not there, as a rule
-            partial.unlink()
-    return count
+            return write_parquet(result, place, status)
+        with place.open("w", newline="", encoding="utf-8") as file:
+            return writer(result, file, status)
 
 
 def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:

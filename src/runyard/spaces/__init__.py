@@ -1,7 +1,8 @@
-"""Where attempts do their work: a folder of their own, apart from everybody else's."""
+"""Workspaces of attempts, and files and folders as a whole."""
 
 from __future__ import annotations
 
+from runyard.spaces.files import whole_file
 from runyard.spaces.folders import Keep, OldFolder, Workspaces, old, prune_empty, task_folder
 from runyard.spaces.trees import copy_tree, inside, remove_tree
 from runyard.spaces.walking import DEPTH, Found, OutOfReach, Usage, read_file, usage, walk
@@ -13,6 +14,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "task_folder",
     # Paths and folders
     "inside",
+    "whole_file",
     "copy_tree",
     "remove_tree",
     "walk",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -12,12 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runyard.errors import BadName, EngineError, StoreFull, UsageError
+from runyard.spaces.files import DISK_FULL
 from runyard.spaces.walking import flatten
 
 _FICLONE = 0x40049409  # Linux: share the blocks until one side writes
 _LONGEST_PART = 255
 _TRIES = 5
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def inside(root: Path, *parts: str) -> Path:
@@ -55,7 +54,7 @@ def clear_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             raise StoreFull(f"No room left on the disk to {what}.") from error
         raise EngineError(f"Can't {what}: {error}.") from error
 

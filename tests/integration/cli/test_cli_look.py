@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
 
 import pytest
 from cli_project import Project
@@ -177,3 +179,34 @@ def test_a_file_that_names_no_format_is_refused_before_anything_is_written(picky
     assert ".parquet" in answer.err
     assert not (picky.folder / "out.xlsx").exists()
     assert picky("export", "p", "-o", "out.xlsx", "--format", "csv").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("export", "p", "--format", kind, "-o") for kind in ("json", "csv", "parquet", "txt")),
+        ("report", "p", "-o"),
+    ],
+)
+def test_a_file_is_written_through_links_and_into_pipes(
+    picky: Project, words: tuple[str, ...]
+) -> None:
+    file, link, pipe = (picky.folder / name for name in ("file", "link", "pipe"))
+    link.symlink_to(file)
+    os.mkfifo(pipe)
+    assert picky(*words, "link").code == 0
+    assert link.is_symlink()
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert picky(*words, "pipe").code == 0
+        read, _ = reader.communicate(timeout=60)
+    assert pipe.is_fifo()
+    if words[0] == "export":
+        assert read == file.read_bytes()
+    else:
+        assert read.endswith(b"</html>\n")
+
+
+def test_stdout_by_its_other_name_is_stdout(picky: Project) -> None:
+    words = ("export", "p", "--format", "csv", "-o")
+    assert picky(*words, "/dev/stdout").out == picky(*words, "-").out
+    assert "both want stdout" in picky(*words, "/dev/stdout", "--json").err

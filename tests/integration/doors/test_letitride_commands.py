@@ -279,3 +279,25 @@ def test_neither_help_nor_validate_pays_for_numba(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_files_are_written_through_links(cli: Call) -> None:
+    Path("kept").mkdir()
+    links = [
+        Path(name)
+        for name in ("game.yaml", "x_results.json", "x_sessions.csv", "x_hand_frequency.svg")
+    ]
+    for link in links:
+        link.symlink_to(f"kept/{link.name}")
+    assert cli("init", "game.yaml").code == 0
+    write(
+        "own.yaml",
+        output={
+            "directory": ".",
+            "prefix": "x",
+            "formats": {"json": {"enabled": True}, "csv": {"enabled": True}},
+            "visualizations": {"enabled": True, "charts": [{"type": "hand_frequency"}]},
+        },
+    )
+    assert cli("run", "own.yaml", *SMALL).code == 0
+    assert all(link.is_symlink() and link.stat().st_size for link in links)

@@ -43,6 +43,7 @@ def init(session: Session, path: str, force: bool) -> int:
     The name says what is written: TOML for .toml, YAML for .yaml and .yml.
     """
     from runyard.doors.letitride.config_file import starting_text
+    from runyard.spaces import whole_file
 
     if path == "-":
         text = starting_text()
@@ -52,12 +53,8 @@ def init(session: Session, path: str, force: bool) -> int:
     place, text = Path(path), starting_text(path)
     if place.exists() and not force:
         raise UsageError(f"{path} is there already", hint="choose another name, or add --force")
-    try:
-        place.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} can't be written: {error.strerror or error}", hint="choose another place"
-        ) from None
+    with whole_file(place) as partial:
+        partial.write_text(text, encoding="utf-8")
     session.say(f"wrote {path}")
     session.say(f"  next: {session.command('letitride', 'run', path)}")
     session.document({"path": path})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, TextIO
 
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.ledger import Ledger
-from runyard.errors import BadName, UsageError
-from runyard.spaces import inside
+from runyard.errors import BadName
+from runyard.spaces import inside, whole_file
 
 FORMATS = ("json", "csv")
 FOLDER = "exports"
@@ -32,7 +31,6 @@ def export(
 ) -> tuple[Path, int]:
     """Write every result to a file; where it is and how many there are."""
     path = _place(ledger, kind, name)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     count = 0
 
     def documents() -> Iterable[dict[str, Any]]:
@@ -42,15 +40,8 @@ def export(
                 count += 1
                 yield redact(task.document())
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            (_write_csv if kind == "csv" else _write_json)(file, documents())
-        partial.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as place, place.open("w", newline="", encoding="utf-8") as file:
+        (_write_csv if kind == "csv" else _write_json)(file, documents())
     return path, count
 
 

@@ -20,6 +20,7 @@ from runyard.doors.letitride.words import hand_rows, profit_bins
 from runyard.errors import UsageError
 from runyard.reports.html.blocks import Html, cut, element, join, number
 from runyard.reports.html.charts import Scale
+from runyard.spaces import whole_file
 
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 150, 40, 48, 48
@@ -164,12 +165,14 @@ def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
     target = path.with_suffix(f".{kind}")
     if kind == "png":
         picture = png_maker().svg_to_bytes(svg_string=str(svg), zoom=dpi / SVG_DPI)
-        target.write_bytes(bytes(picture))
+        data = bytes(picture)
     elif kind == "html":
         page = element("html", Html('<meta charset="utf-8">'), element("body", svg), lang="en")
-        target.write_text(f"<!doctype html>\n{page}\n", encoding="utf-8")
+        data = f"<!doctype html>\n{page}\n".encode()
     else:
-        target.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n', encoding="utf-8")
+        data = f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'.encode()
+    with whole_file(target) as place:
+        place.write_bytes(data)
     return target
 
 

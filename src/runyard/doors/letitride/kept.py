@@ -20,6 +20,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from runyard.errors import RunyardError
+from runyard.spaces import whole_file
+
 Array = NDArray[Any]
 
 MOST = 256
@@ -34,7 +37,7 @@ def kept(key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if isinstance(found, dict):
             return found
     answer: dict[str, Any] = json.loads(json.dumps(make()))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RunyardError):
         _write(path, json.dumps(answer).encode())
     return answer
 
@@ -47,7 +50,7 @@ def kept_arrays(key: Any, make: Callable[[], dict[str, Array]]) -> dict[str, Arr
         stored = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         return {name: _fixed(stored[name]) for name in stored.files}
     found = {name: _fixed(array) for name, array in make().items()}
-    with contextlib.suppress(OSError), io.BytesIO() as buffer:
+    with contextlib.suppress(OSError, RunyardError), io.BytesIO() as buffer:
         np.savez(buffer, allow_pickle=False, **found)
         _write(path, buffer.getvalue())
     return found
@@ -60,7 +63,7 @@ def has_happened(what: Any) -> bool:
 
 def note_happened(what: Any) -> None:
     """Note for later processes that something has been done and need not be done again."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RunyardError):
         _write(_place(what, ".note"), b"")
 
 
@@ -82,10 +85,8 @@ def _fixed(array: Array) -> Array:
 
 def _write(path: Path, data: bytes) -> None:
     """All of it or nothing, whoever else writes the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(data)
-    partial.replace(path)
+    with whole_file(path) as place:
+        place.write_bytes(data)
     answers = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda other: other.stat().st_mtime)
     for old in answers[:-MOST]:
         old.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from runyard.doors.letitride.hands import HandRecord, hand_records, trajectories
 from runyard.doors.letitride.money import CENT, cents
 from runyard.doors.letitride.results import OUTCOMES, SessionResult
 from runyard.errors import UsageError
+from runyard.spaces import whole_file
 
 if TYPE_CHECKING:
     from runyard.doors.letitride.results import SimulationResults
@@ -132,12 +133,13 @@ def _json(results: SimulationResults, path: Path) -> Path:
     if config.output.formats.json.include_config:
         data["config"] = config.to_data()
     indent = 2 if config.output.formats.json.pretty else None
-    path.write_text(json.dumps(data, indent=indent) + "\n", encoding="utf-8")
+    with whole_file(path) as place:
+        place.write_text(json.dumps(data, indent=indent) + "\n", encoding="utf-8")
     return path
 
 
 def _csv(path: Path, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as place, place.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(heads)
         writer.writerows(rows)

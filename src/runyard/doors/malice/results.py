@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runyard.doors.malice.audit import DEBUG, PARTIAL, PARTIALS, run_of
+from runyard.doors.malice.audit import DEBUG, PARTIALS, run_of
 from runyard.doors.malice.experiment import Config
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.state import MALLORY
@@ -27,7 +27,7 @@ from runyard.doors.malice.statistics import (
     mallory_rates,
     winners,
 )
-from runyard.spaces import remove_tree
+from runyard.spaces import remove_tree, whole_file
 from runyard.spec import seeds
 from runyard.spec.status import Status
 
@@ -172,9 +172,8 @@ def write_results(runs: Runs, result: Result, folder: Path) -> list[Path]:
         TABLE: _table(found["detailed_results"]),
     }
     for name, text in texts.items():
-        partial = folder / (name + PARTIAL)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(folder / name)
+        with whole_file(folder / name) as place:
+            place.write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from importlib.resources import files
@@ -12,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runyard import clock
-from runyard.errors import StoreFull, UsageError
 from runyard.reports.html import account, findings
 from runyard.reports.html.blocks import (
     Html,
@@ -27,13 +23,13 @@ from runyard.reports.html.blocks import (
 )
 from runyard.reports.html.context import Maker, ReportContext, Section, registered
 from runyard.reports.versions import mixed_lines
+from runyard.spaces import whole_file
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
 
 FILE = "report.html"
 OWN: Sequence[Maker] = (*account.OWN, findings.metrics, findings.comparison)
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # A browser that obeys this makes no request, whatever the page holds.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -58,20 +54,8 @@ def write_report(
     context = ReportContext(result, folder, metrics=metrics, by=by, yard=yard)
     text = page(context, sections)
     target = path or folder / FILE
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(target)
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            raise StoreFull(f"no room left on the disk for {target}") from error
-        raise UsageError(
-            f"{target} can't be written: {error.strerror or error}", hint="choose another --output"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):  # it is not there, as a rule
-            partial.unlink()
+    with whole_file(target) as place:
+        place.write_text(text, encoding="utf-8")
     return target
 
 

@@ -1,0 +1,91 @@
+"""Files that are written whole or not at all, wherever a path leads."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runyard.errors import StoreFull, UsageError
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_MOST_LINKS = 40
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write what is to be in the file `path`; it gets there once the block has ended.
+
+    A symbolic link stays one: the file it leads to is replaced. A pipe or a device is written
+    into, and so is an open file of this process that goes by a name such as /dev/stdout.
+    """
+    try:
+        opened = _opened(path)
+        with _replacing(path) if opened is None else _pouring(opened) as place:
+            yield place
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise StoreFull(f"no room left on the disk for {path}") from error
+        raise UsageError(
+            f"{path} can't be written: {error.strerror or error}", hint="choose another place"
+        ) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.partial")
+    before = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    try:
+        partial.touch(exist_ok=False)
+        if before is not None:
+            partial.chmod(before | stat.S_IWUSR)  # who may not read the old one, nor the new one
+        yield partial
+        if before is not None:
+            partial.chmod(before)
+        partial.replace(target)
+    finally:
+        with suppress(OSError):  # it is not there, as a rule
+            partial.unlink()
+
+
+@contextmanager
+def _pouring(opened: int) -> Iterator[Path]:
+    with open(opened, "wb") as end, tempfile.TemporaryDirectory(prefix="runyard-") as scratch:
+        partial = Path(scratch, "whole")
+        yield partial
+        with partial.open("rb") as made:
+            shutil.copyfileobj(made, end)
+
+
+def _opened(path: Path) -> int | None:
+    """What is to be written into, open; None where a regular file is to be there."""
+    own = _own_descriptor(path)
+    if own is not None:
+        return os.dup(own)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISREG(mode) else os.open(path, os.O_WRONLY | os.O_NOCTTY)
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """Which of our open files the path names, if it does: through a link, maybe."""
+    place = str(path)
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(place)
+        folder = os.path.realpath(folder)
+        if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        place = str(Path(folder, name))
+        if not Path(place).is_symlink():
+            return None
+        place = str(Path(folder, Path(place).readlink()))
+    return None
