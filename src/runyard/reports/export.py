@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from runyard.errors import UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.reports.result import Outcome, Result
+from runyard.reports.sheets import write_csv
 from runyard.spaces import whole_file
 from runyard.spec.fields import parts
 from runyard.spec.shown import jsonable
@@ -102,33 +102,39 @@ def _write_json(result: Result, file: TextIO, status: Status | str | None) -> in
 
 
 def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int:
-    rows = csv.writer(file, lineterminator="\n")
     labels, values = _columns(result, status)
     taken = {*BEFORE, *AFTER}
     label_heads = heads(labels, taken, "param")
     value_heads = heads(values, taken | set(label_heads), "value")
-    rows.writerow([*BEFORE, *label_heads, *value_heads, *AFTER])
     count = 0
-    for outcome in result.outcomes(status):
-        flat = dict(parts(outcome.value)) if outcome.status is Status.COMPLETED else {}
-        error = outcome.error
-        rows.writerow(
-            [
-                outcome.id,
-                str(outcome.status),
-                *(_cell(outcome.labels.get(name)) for name in labels),
-                *(_cell(flat.get(name)) for name in values),
-                outcome.attempt,
-                outcome.started,
-                outcome.seconds,
-                outcome.wait,
-                outcome.worker,
-                error.kind if error else "",
-                error.message if error else "",
-            ]
-        )
-        count += 1
+
+    def rows() -> Iterator[list[Any]]:
+        nonlocal count
+        yield [*BEFORE, *label_heads, *value_heads, *AFTER]
+        for outcome in result.outcomes(status):
+            yield _row(outcome, labels, values)
+            count += 1
+
+    write_csv(file, rows())
     return count
+
+
+def _row(outcome: Outcome, labels: list[str], values: list[str]) -> list[Any]:
+    flat = dict(parts(outcome.value)) if outcome.status is Status.COMPLETED else {}
+    error = outcome.error
+    return [
+        outcome.id,
+        str(outcome.status),
+        *(_cell(outcome.labels.get(name)) for name in labels),
+        *(_cell(flat.get(name)) for name in values),
+        outcome.attempt,
+        outcome.started,
+        outcome.seconds,
+        outcome.wait,
+        outcome.worker,
+        error.kind if error else "",
+        error.message if error else "",
+    ]
 
 
 def _write_text(result: Result, file: TextIO, status: Status | str | None) -> int:

@@ -210,3 +210,18 @@ def test_stdout_by_its_other_name_is_stdout(picky: Project) -> None:
     words = ("export", "p", "--format", "csv", "-o")
     assert picky(*words, "/dev/stdout").out == picky(*words, "-").out
     assert "both want stdout" in picky(*words, "/dev/stdout", "--json").err
+
+
+def test_no_cell_of_a_csv_is_a_formula(project: Project) -> None:
+    (project.folder / "sums.py").write_text(
+        "def f(x):\n"
+        "    if x == '@fail': raise ValueError('=1+1')\n"
+        "    return {'=1+1': '+1', 'deep': ['-1'], 'minus': -3.5, 'text': x}\n"
+    )
+    project("run", "sums:f", "--grid", "x==1+1,@fail,\t=1", "--name", "s")
+    text = project("export", "s", "--format", "csv", "-o", "-").out
+    heads, *rows = csv.reader(io.StringIO(text))
+    assert heads[3:7] == ["'=1+1", "deep", "minus", "text"]
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "\t"))]
+    assert "-3.5" in rows[0]
+    assert "'=1+1" in next(row for row in rows if row[1] == "failed")

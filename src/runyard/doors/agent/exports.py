@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.ledger import Ledger
 from runyard.errors import BadName
+from runyard.reports.sheets import write_csv
 from runyard.spaces import inside, whole_file
 
 FORMATS = ("json", "csv")
@@ -23,7 +24,6 @@ COLUMNS = {
     "Retry Count": "retry_count", "Result": "result", "Error": "error",
 }  # fmt: skip
 _TIMES = {"created_at", "started_at", "completed_at"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export(
@@ -70,10 +70,8 @@ def _write_json(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
 
 
 def _write_csv(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
-    writer = csv.writer(file)
-    writer.writerow(COLUMNS)
-    for document in documents:
-        writer.writerow([_cell(name, document[name]) for name in COLUMNS.values()])
+    rows = ([_cell(name, told[name]) for name in COLUMNS.values()] for told in documents)
+    write_csv(file, chain([COLUMNS], rows))
 
 
 def _cell(name: str, value: Any) -> Any:
@@ -81,7 +79,4 @@ def _cell(name: str, value: Any) -> Any:
         return ""
     if name in _TIMES:
         return datetime.fromtimestamp(value, UTC).isoformat()
-    text = json.dumps(value) if name == "result" else value
-    # A spreadsheet must not take what a task returned for a formula.
-    is_formula = isinstance(text, str) and text.startswith(_FORMULA)
-    return f"'{text}" if is_formula else text
+    return json.dumps(value) if name == "result" else value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from runyard.doors.letitride.hands import HandRecord, hand_records, trajectories
 from runyard.doors.letitride.money import CENT, cents
 from runyard.doors.letitride.results import OUTCOMES, SessionResult
 from runyard.errors import UsageError
+from runyard.reports.sheets import write_csv
 from runyard.spaces import whole_file
 
 if TYPE_CHECKING:
@@ -140,9 +141,7 @@ def _json(results: SimulationResults, path: Path) -> Path:
 
 def _csv(path: Path, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> Path:
     with whole_file(path) as place, place.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(heads)
-        writer.writerows(rows)
+        write_csv(file, chain([heads], rows))
     return path
 
 

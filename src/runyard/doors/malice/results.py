@@ -6,10 +6,10 @@ are, and count as contained nowhere.
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from runyard.doors.malice.statistics import (
     mallory_rates,
     winners,
 )
+from runyard.reports.sheets import write_csv
 from runyard.spaces import remove_tree, whole_file
 from runyard.spec import seeds
 from runyard.spec.status import Status
@@ -217,9 +218,7 @@ def _table(listed: Sequence[dict[str, Any]]) -> str:
         "immune_adjustments", "winner", "error",
     ]  # fmt: skip
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(_cells(each, columns) for each in listed)
+    write_csv(text, chain([columns], (_cells(each, columns) for each in listed)))
     return text.getvalue()
 
 
