@@ -22,6 +22,11 @@ _SECRET = re.compile(r"(?:ssl)?password|.*secret", re.IGNORECASE)
 _PASSWORD_WORD = re.compile(
     r"\b((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'|[^\s&]+)", re.IGNORECASE
 )
+# What was meant as an address and would be taken for a folder, password and all.
+_MISSPELT = re.compile(
+    r"\s*postgres(?:ql)?(?:\+\w+)?(?::|//)|(?://)?[^/:@\s]+:[^@]+@|.*\b(?:ssl)?password\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
 _HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
@@ -48,13 +53,14 @@ def scrubbed(text: str, location: str | Path) -> str:
 
 def check(location: str | Path) -> None:
     """Raise where an address can't be told apart into its parts; nothing of it is shown."""
-    rest = str(location).partition("://")[2]
+    scheme, sign, rest = str(location).partition("://")
     before, _, query = rest.partition("?")
     authority, _, path = before.partition("/")
     user, _, hosts = authority.rpartition("@")
     pieces = query.split("&") if query else []
     if (
-        "@" in user + path + query
+        (not sign and _MISSPELT.match(scheme))
+        or "@" in user + path + query
         or _BAD_ESCAPE.search(rest)
         or not all(_HOST.fullmatch(host) for host in hosts.split(","))
         or not all("=" in piece for piece in pieces)

@@ -77,3 +77,27 @@ def test_an_address_that_shows_a_password_or_can_not_be_read_is_refused(password
 def test_an_address_with_an_unclear_password_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="can't be read"):
         check(address)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        ".runyard", "/data/yard", "memory:", "a:b", "postgres", "postgresql-yards/one", "x@y/z",
+        "/srv/a:b@c/yard", "passwords/yard", "C:/x",
+    ],
+)  # fmt: skip
+def test_a_folder_is_no_address(folder: str) -> None:
+    check(folder)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql:/me:secret@h/lab", "postgres:me@h/lab", "PostgreSQL//me:secret@h/lab",
+        "me:secret@h/lab", "//me:secret@h/lab", "host=h password=secret", "x?sslpassword = secret",
+    ],
+)  # fmt: skip
+def test_an_address_that_would_be_a_folder_is_refused_unseen(address: str) -> None:
+    with pytest.raises(UsageError, match="the address of the yard can't be read") as caught:
+        check(address)
+    assert "secret" not in str(caught.value)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from runyard import __version__
-from runyard.addresses import masked
+from runyard.addresses import masked, scrubbed
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
 from runyard.errors import CodeChangedWarning, RunyardError
@@ -122,7 +122,8 @@ def _explain(session: Session, error: Exception) -> int:
     if os.environ.get("RUNYARD_DEBUG"):
         import traceback
 
-        session.note("".join(traceback.format_exception(error)).rstrip())
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        session.note(scrubbed(trace, session.location))
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         session.note(error.format_message())
         return error.exit_code

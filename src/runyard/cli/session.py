@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from runyard.addresses import shown
+from runyard.addresses import check, shown
 from runyard.errors import EngineError, NotFound
 from runyard.plaintext import ascii_json, plain
 
@@ -214,4 +214,5 @@ def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -
 
 
 def _set_location(context: click.Context, parameter: click.Parameter, value: str) -> None:  # noqa: ARG001
+    check(value)
     context.ensure_object(Session).location = value

@@ -23,9 +23,9 @@ def is_shared(location: str | Path) -> bool:
 
 def files_folder(location: str | Path) -> Path:
     """Where this machine keeps a yard's files: the yard's own folder, or one for its address."""
+    addresses.check(location)
     if not is_shared(location):
         return Path(location)
-    addresses.check(location)
     named = os.environ.get("RUNYARD_FILES")
     if named:
         return Path(named)

@@ -79,19 +79,30 @@ def test_a_password_is_in_nothing_that_commands_print_or_write(
         f"postgresql://me:Zx@Qw/9{SECRET}@h/lab",
         f"POSTGRESQL://me:{SECRET}@h/lab",
         f"mysql://me:{SECRET}@h/lab",
+        f"postgresql:/me:{SECRET}@h/lab",
+        f"postgresql//me:{SECRET}@h/lab",
+        f"postgresql:me:{SECRET}@h/lab",
+        f"me:{SECRET}@h/lab",
+        f"//me:{SECRET}@h/lab",
+        f"host=h user=me password={SECRET}",
     ],
 )
-@pytest.mark.parametrize("command", ["status", "doctor"])
+@pytest.mark.parametrize("command", ["status", "doctor", "worker"])
+@pytest.mark.parametrize("debug", ["", "1"])
 def test_an_address_that_does_not_work_is_told_without_its_password(
     tmp_path: Path,
     address: str,
     command: str,
+    debug: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNYARD_YARD", address)
+    monkeypatch.setenv("RUNYARD_DEBUG", debug)
     said = "\n".join(call(capfd, command)[1:])
     assert_hidden(said, address)
     assert "unexpected" not in said
-    assert "Traceback" not in said
+    assert ("Traceback" in said) <= bool(debug)
+    for path in tmp_path.rglob("*"):
+        assert_hidden(str(path), "a path")

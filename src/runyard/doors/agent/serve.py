@@ -41,8 +41,11 @@ def main(order: dict[str, Any]) -> int:
     try:
         serve(order["queue"], order["lanes"], order["backend"], tell)
     except BaseException as error:
-        traceback.print_exc()
-        tell(error=f"{type(error).__name__}: {error}")
+        from runyard.events import Redactor
+
+        redact = Redactor().redact_text
+        print(redact(traceback.format_exc()), flush=True)  # noqa: T201
+        tell(error=redact(f"{type(error).__name__}: {error}"))
         return 1
     return 0
 
