@@ -36,7 +36,8 @@ _ALIASES = {
     "node": "nodejs", "javascript": "nodejs", "js": "nodejs",
 }  # fmt: skip
 _TRACE = re.compile(r"^(Traceback \(most recent call last\)|Fatal Python error):", re.MULTILINE)
-_NODE_ERROR = re.compile(r"^(\w*Error\b.*)(?:\n.*)*\nNode\.js v[\d.]+\s*\Z", re.MULTILINE)
+_NODE_ENDS = re.compile(r"Node\.js v[\d.]+")
+_NODE_ERROR = re.compile(r"^\w*Error\b.*", re.MULTILINE)
 _ANSWER = ".answer.json"
 _CALL = """
 import json as _json
@@ -169,9 +170,10 @@ def _limit(ctx: Context) -> float | None:
 
 def _last_line(text: str) -> str:
     """The line that says what went wrong."""
+    line = text.strip().rpartition("\n")[2]
     # Node ends with its version; the error itself stands above the stack.
-    found = _NODE_ERROR.search(text)
-    line = found[1] if found else text.strip().rpartition("\n")[2]
+    if _NODE_ENDS.fullmatch(line) and (found := _NODE_ERROR.search(text)):
+        line = found[0]
     return line if len(line) <= MOST_LINE else line[: MOST_LINE - 1] + "…"
 
 
