@@ -48,16 +48,13 @@ def export(
 def _place(ledger: Ledger, kind: str, name: str | None) -> Path:
     folder = ledger.yard.folder / FOLDER
     chosen = name or f"{ledger.name}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.{kind}"
-    parts = Path(chosen).parts
     try:
-        path = inside(folder, *parts) if parts else folder
+        path = inside(folder, *(Path(chosen).parts or [chosen]))
     except BadName as error:
         raise BadCall(
             f"output_file is {chosen[:60]!r}: {error.message}",
             hint=f"give a plain file name; files go to {folder}",
         ) from None
-    if path.is_dir():
-        raise BadCall(f"output_file is {chosen[:60]!r}, a folder", hint="give a file name")
     return path
 
 

@@ -304,6 +304,17 @@ def test_an_export_has_the_columns_and_stays_in_its_folder(queue: Queue, tmp_pat
     assert not (tmp_path / "x.json").exists()
 
 
+def test_a_name_for_an_export_that_can_t_be_is_refused_before_there_is_any(queue: Queue) -> None:
+    queue.add()
+    for name in (".", "./", "./."):
+        assert "names nothing" in queue.refused("export", output_file=name)
+    assert not (queue.folder / "exports").exists()
+    for name in ("x" * 255, "a/" * 3000 + "x"):
+        assert "unexpected" not in queue.refused("export", output_file=name)
+    queue.do("export", output_file="a/x.json")
+    assert "a directory" in queue.refused("export", output_file="a")
+
+
 def test_another_batch_of_that_name_is_no_queue(tmp_path: Path) -> None:
     batch = runyard.grid("sample_tasks:double", x=[1], name="queue", seed=1)
     with runyard.Yard(tmp_path / "yard") as yard:
