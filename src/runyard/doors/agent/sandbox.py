@@ -110,8 +110,8 @@ def run(
         }  # fmt: skip
         began = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_JAIL), json.dumps(order)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-I", "-S", str(_JAIL)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[theirs],
@@ -121,6 +121,9 @@ def run(
         os.close(theirs)
         stack.callback(_settle, process, workspace)
         ctx.on_cancel(lambda: _end(process))
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps(order).encode())
         streams = [_Stream(process.stdout, limits.output), _Stream(process.stderr, limits.output)]
         facts = json.loads(os.read(report, 4096) or b"{}")
         until = math.inf if seconds is None else began + seconds

@@ -185,6 +185,33 @@ def test_hostile_code_is_held_back_and_the_queue_goes_on(
     assert eventually(lambda: groups() <= before)
 
 
+@needs_linux
+def test_what_code_may_see_stands_in_no_process_s_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_WORD", SECRET)
+    folder = tmp_path / "yard"
+    folder.mkdir()
+    (folder / "agent.toml").write_text('environment = ["OWN_WORD"]')
+    code = """
+import os, sys, time
+print(len(os.environ["OWN_WORD"]), sys.stdin.read())
+os.mkdir("up")
+while os.path.isdir("up"):
+    time.sleep(0.01)
+"""
+    with opened(folder) as queue:
+        task = queue.add("code_execution", params={"code": code}, timeout=30, max_retries=0)
+        queue.do("start")
+        up = folder / "batches" / "queue" / "tasks" / "0" / "0" / "workspace" / "up"
+        assert eventually(up.exists)
+        said = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"])]
+        up.rmdir()
+        assert queue.drained()
+        assert SECRET not in str(said)
+        assert queue.task(task)["result"]["stdout"] == f"{len(SECRET)} \n"
+
+
 def groups() -> set[Path]:
     return set(Path("/sys/fs/cgroup").glob("**/runyard-*-*"))
 
