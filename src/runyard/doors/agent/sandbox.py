@@ -29,7 +29,7 @@ import psutil
 from runyard.attempt.context import Context
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.cgroups import cgroups
-from runyard.doors.agent.footprint import excess, family
+from runyard.doors.agent.footprint import excess, family, parked
 from runyard.doors.agent.jail import FIRST_UID
 from runyard.doors.agent.settings import Limits, Settings
 from runyard.spaces import OutOfReach, remove_tree, walk
@@ -37,6 +37,9 @@ from runyard.spaces import OutOfReach, remove_tree, walk
 TICK = 0.05
 LOOK_TICKS = 10
 """How many ticks between two looks at what the program takes."""
+
+PARKED_LOOKS = 4
+"""At so many looks in a row open files may be on their way between processes, but not for ever."""
 
 SCRATCH = ".tmp"
 """The folder in the workspace that is /tmp to the program, so that one limit holds for both."""
@@ -147,7 +150,7 @@ def _watch(
     until: float,
 ) -> str | None:
     """Wait until it ends, or passes a limit that the kernel does not know: which one."""
-    ticks = 0
+    ticks = looks = 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, min(TICK, until - time.monotonic())))
@@ -155,9 +158,13 @@ def _watch(
         ticks += 1
         if any(stream.is_over for stream in streams):
             return f"printed more than {limits.output:,} bytes"
-        is_due = ticks % LOOK_TICKS == 0
-        if is_due and (found := excess(family(process.pid), workspace, limits)):
-            return found
+        if ticks % LOOK_TICKS == 0:
+            here = family(process.pid)
+            sent = parked(here)
+            looks = looks + 1 if sent else 0
+            out_of_sight = sent if looks >= PARKED_LOOKS else 0
+            if found := excess(here, workspace, limits, parked=out_of_sight):
+                return found
         if time.monotonic() >= until:
             return LATE
 

@@ -40,6 +40,11 @@ def nest(levels, name):
         here = below
     return here
 """
+EXIT = """
+import ctypes, os
+def exit_first_thread():
+    ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
 TOO_MUCH = {
     "beyond the longest path": NEST + """
 here = nest(40, "d" * 200)
@@ -82,6 +87,46 @@ for number in range(60):
     os.unlink("f")
 time.sleep(20)
 """,
+    "deleted files of a thread": """
+import ctypes, os, threading, time
+def hide():
+    assert ctypes.CDLL(None).unshare(0x400) == 0  # a table of open files of its own
+    kept = []
+    for number in range(60):
+        kept.append(open("f", "wb"))
+        kept[-1].write(os.urandom(1 << 20))
+        os.unlink("f")
+    time.sleep(20)
+thread = threading.Thread(target=hide)
+thread.start()
+thread.join()
+""",
+    "deleted files without a first thread": EXIT + """
+import os, threading, time
+def hide():
+    time.sleep(0.3)
+    kept = []
+    for number in range(60):
+        kept.append(open("f", "wb"))
+        kept[-1].write(os.urandom(1 << 20))
+        os.unlink("f")
+    time.sleep(20)
+    os._exit(0)
+threading.Thread(target=hide).start()
+exit_first_thread()
+""",
+    "deleted files on their way": """
+import os, socket, time
+pairs = [socket.socketpair() for _ in range(6)]
+for sender, _ in pairs:
+    for _ in range(10):
+        with open("f", "wb") as file:
+            file.write(os.urandom(1 << 20))
+            file.flush()
+            socket.send_fds(sender, [b"x"], [file.fileno()])
+        os.unlink("f")
+time.sleep(20)
+""",
     "temporary folders": """
 import os
 for place in ("/tmp", "/var/tmp", "/dev/shm"):
@@ -95,6 +140,20 @@ for number in range(100):
     kept.append(os.memfd_create("m"))
     os.write(kept[-1], bytes(5 << 20))
 time.sleep(20)
+""",
+    "memory without a first thread": EXIT + """
+import os, threading, time
+for _ in range(8):
+    if os.fork() == 0:
+        def hide():
+            x = bytearray(80 << 20)
+            x[::4096] = b"x" * len(x[::4096])
+            time.sleep(20)
+            os._exit(0)
+        threading.Thread(target=hide).start()
+        exit_first_thread()
+if any(os.wait()[1] for _ in range(8)):
+    os._exit(137)
 """,
     "memory of many": """
 import os, time
@@ -126,6 +185,29 @@ workers = [context.Process(target=count) for _ in range(3)]
 for each in workers: each.start()
 for each in workers: each.join()
 print(counts[0])
+""",
+    "sent files": """
+import multiprocessing
+def count(end):
+    end.send(sum(end.recv()))
+def main():
+    context = multiprocessing.get_context("forkserver")
+    mine, theirs = context.Pipe()
+    context.Process(target=count, args=(theirs,)).start()
+    mine.send([1, 2])
+    assert mine.recv() == 3
+if __name__ == "__main__":
+    main()
+""",
+    "memory of no process": """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+assert [libc.shmget(0, 4096, 0o1600), libc.msgget(0, 0o1600), libc.semget(0, 1, 0o1600)] == [-1] * 3
+""",
+    "keys": """
+import ctypes, os
+keyctl, session = {"x86_64": 250, "aarch64": 219}[os.uname().machine], -3
+assert ctypes.CDLL(None).syscall(keyctl, 0, session, 0) == -1
 """,
     "own root": """
 import ctypes, os
@@ -235,7 +317,7 @@ def test_no_way_leads_around_the_limits(
     said = {name: errors[name] for name in TOO_MUCH}
     if not found["sparse file"]["result"]["isolation"]["own_processes"]:
         del said["temporary folders"]  # they are the machine's own
-    for name in ("files in memory", "memory of many"):
+    for name in ("files in memory", "memory of many", "memory without a first thread"):
         # The kernel ends it where there are cgroups.
         ended = said.pop(name)
         assert "bytes of memory in all" in ended or "exit code 137" in ended
