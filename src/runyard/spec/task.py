@@ -15,6 +15,7 @@ import msgspec
 
 from runyard.errors import BadSpec, BadTarget
 from runyard.spec import units
+from runyard.spec.commands import misplaced
 from runyard.spec.status import Priority
 
 Keep = Literal["always", "failed", "never"]
@@ -184,33 +185,28 @@ def shell(command: str) -> Target:
         raise BadTarget("the shell command is empty", hint="give a command, such as 'echo {x}'")
     own = "for a brace that the shell is to see, write {{ or }}"
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(command)]
+        fields = [each for each in string.Formatter().parse(command) if each[1] is not None]
     except ValueError as error:
         raise BadTarget(f"the braces of the command don't match: {error}", hint=own) from None
-    if "" in names:
+    for _, name, form, conversion in fields:
+        if not name:
+            raise BadTarget(
+                "{} in the command names no parameter",
+                hint=f"write {{x}} for the parameter x; {own}",
+            )
+        if form or conversion or set(name) & set(".["):
+            raise BadTarget(
+                f"the command asks for more of {name!r} than its value",
+                hint=f"write {{x}} for the parameter x, and nothing else in the braces; {own}",
+            )
+    problem = misplaced(command)
+    if problem:
         raise BadTarget(
-            "{} in the command names no parameter",
-            hint=f"write {{x}} for the parameter x; {own}",
-        )
-    quoted = _field_in_quotes(command)
-    if quoted:
-        raise BadTarget(
-            f"{quoted} stands inside quotes in the command",
-            hint="write it without: values are quoted when they are filled in",
+            f"{problem} in the command",
+            hint="write it as a word of its own, without quotes: values are quoted when they are "
+            "filled in",
         )
     return Target("shell", command)
-
-
-def _field_in_quotes(command: str) -> str | None:
-    """The first `{x}` that the shell would see inside quotes, where filling it in is not safe."""
-    quote = ""
-    plain = command.replace("{{", "  ").replace("}}", "  ")
-    for at, char in enumerate(plain):
-        if char in "'\"" and quote in ("", char) and plain[at - 1 : at] != "\\":
-            quote = "" if quote else char
-        elif char == "{" and quote:
-            return plain[at : plain.find("}", at) + 1] or "{"
-    return None
 
 
 @overload

@@ -139,6 +139,57 @@ def test_braces_of_a_command_that_stand_for_nothing_are_refused(command: str, sa
     assert shell("awk {{print}} {x}").kind == "shell"
 
 
+@pytest.mark.parametrize(
+    "field", ["{x!r}", "{x!s}", "{x:.9}", "{x:{y}}", "{x[0]}", "{x.__class__}"]
+)
+def test_a_command_takes_a_parameter_as_it_is(field: str) -> None:
+    with pytest.raises(BadTarget, match="than its value"):
+        shell(f"echo {field}")
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        ("echo '{x}'", "inside quotes"),
+        ('echo "a {x}"', "inside quotes"),
+        ("echo 'a' 'b\\' '{x}'", "inside quotes"),
+        (r'echo \\"{x}"', "inside quotes"),
+        (r'echo "\"{x}"', "inside quotes"),
+        ('echo "$(echo "{x}")"', "inside quotes"),
+        ('echo "$(echo {x})"', "inside quotes"),
+        ("echo `echo {x}`", "inside backquotes"),
+        (r"echo \{x}", "behind a backslash"),
+        ("echo ${x}", "behind a \\$"),
+        ("echo $((1 + (2 * {x})))", "in arithmetic"),
+        ("echo hi # {x}", "in a comment"),
+        ("# it's\necho '{x}'", "inside quotes"),
+        ("cat <<END\n{x}\nEND", "in a here-document"),
+        ("cat <<-'END' > {x}\na {y}\nEND", "{y} stands in a here-document"),
+    ],
+)
+def test_a_parameter_that_the_shell_would_not_take_for_a_word_is_refused(
+    command: str, where: str
+) -> None:
+    with pytest.raises(BadTarget, match=where):
+        shell(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo {x}", "echo a{x}b --y={y}", "echo 'it' \"is\" {x}", "echo it\\'s {x}",
+        "cat < {x} > {y}",
+        "awk '{{print $1}}' {x}", 'echo "$(date)" {x}', "echo $(wc -l {x}) {y}", "(cd {x} && ls)",
+        "echo a#b {x}", "# it's a comment\necho {x}", "echo ${{HOME}} {x}", "cat <<< {x}",
+        "echo $((1 + 2)) {x}", "echo `date` {x}", "echo $((1 << 2))\necho {x}", r"echo \\ {x}",
+        "echo '#' {x}", 'echo "it\'s" {x}', "cat <<END > {x}\ntext\nEND",
+        "for a in {x}; do echo $a; done",
+    ],
+)  # fmt: skip
+def test_a_parameter_that_is_a_word_is_filled_in(command: str) -> None:
+    assert shell(command).ref == command
+
+
 def needs(a: int, b: int = 1, *, c: int, d: int = 2) -> None: ...
 
 
