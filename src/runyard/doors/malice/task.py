@@ -18,6 +18,7 @@ from runyard.doors.malice.immune import Mode
 from runyard.doors.malice.rules import Rules
 from runyard.errors import BadTarget
 from runyard.reports.progress import ALERT_KIND
+from runyard.spaces import inside
 from runyard.spec.task import Target
 
 TICKETS_KIND = "tickets"
@@ -62,7 +63,7 @@ def malice(
 def logs_folder(batch_folder: Path, name: str | None) -> Path:
     """Where the logs and results of a batch are, or of one of its variants."""
     home = batch_folder / FOLDER
-    return home if name is None else home / name.replace(" ", "-")
+    return home if name is None else inside(home, name.replace(" ", "-"))
 
 
 def parts_of(text: str | None) -> Parts:
