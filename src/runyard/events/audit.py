@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -101,7 +102,7 @@ class AuditLog:
     def _open(self, *, again: bool = False) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._fd = _descriptor(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise _failure(self.path, error) from error
         self._pid = os.getpid()
@@ -186,7 +187,7 @@ def read(
     A damaged line is never yielded, nor what comes after it: StoreDamaged names the line.
     """
     try:
-        file = path.open("rb")
+        file = _opened(path)
     except FileNotFoundError:
         return
     with file:
@@ -206,7 +207,7 @@ def read(
 def verify(path: Path) -> AuditReport:
     """Read the whole log and report whether each line is what was written, after its previous."""
     try:
-        file = path.open("rb")
+        file = _opened(path)
     except FileNotFoundError:
         raise NotFound(f"There is no audit log at {path}.") from None
     with file:
@@ -221,6 +222,19 @@ def repair(path: Path) -> AuditReport:
     before = verify(path)
     AuditLog(path).close()
     return replace(verify(path), torn_bytes=before.torn_bytes)
+
+
+def _opened(path: Path) -> BinaryIO:
+    return open(_descriptor(path, os.O_RDONLY), "rb")
+
+
+def _descriptor(path: Path, flags: int) -> int:
+    """Open a file, and nothing that others might keep waiting, such as a pipe."""
+    found = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if stat.S_ISREG(os.fstat(found).st_mode):
+        return found
+    os.close(found)
+    raise StoreDamaged(f"{path} is not an audit log: it is no regular file.", hint="Move it away.")
 
 
 class _Line(NamedTuple):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +329,16 @@ def test_a_failed_write_appends_nothing_and_the_next_one_works(path: Path) -> No
 def test_a_folder_in_place_of_the_file_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="can't be written"):
         AuditLog(tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_neither_waited_for_nor_written_to(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "events.jsonl"
+    make(path)
+    for use in (lambda: list(read(path)), lambda: verify(path), lambda: repair(path)):
+        with pytest.raises(StoreDamaged, match="no regular file"):
+            use()
+    with pytest.raises(StoreError):
+        AuditLog(path)
