@@ -104,9 +104,10 @@ def test_what_a_killed_worker_printed_is_there_until_the_task_prints_again(
     assert output(yard, result, 3) == "task 3, again\n"
 
 
-def test_what_a_command_printed_before_its_limit_is_kept(yard: ry.Yard) -> None:
+@pytest.mark.parametrize("backend", ["processes", "threads", "async", "serial"])
+def test_what_a_command_printed_before_its_limit_is_kept(yard: ry.Yard, backend: str) -> None:
     batch = ry.grid(ry.shell("echo begun {x}; echo why >&2; sleep 60"), x=[1, 2])
-    result = yard.run(batch, timeout=0.3, workers=2)
+    result = yard.run(batch, timeout=0.3, workers=2, backend=backend)
     assert result.stats.failed == 2
     assert [output(yard, result, n) for n in (0, 1)] == ["begun 1\n", "begun 2\n"]
     assert output(yard, result, 0, "stderr") == "why\n"

@@ -162,10 +162,12 @@ def _put_back_streams() -> None:
 class ChildStream:
     """Where a child process prints one of its streams, so that it is kept even if we die.
 
-    In a worker that is the spool. Elsewhere it is a temporary file, printed when the child ended.
+    In a worker that is the spool. Elsewhere it is a temporary file, printed when the child ended,
+    and read by the lane if its task is given up before.
     """
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._stream = getattr(sys, name)
         self._spooled = isinstance(self._stream, _Text)
         if self._spooled:
@@ -175,6 +177,9 @@ class ChildStream:
             with tempfile.TemporaryFile() as file:
                 self.descriptor = os.dup(file.fileno())
         self._start = os.lseek(self.descriptor, 0, os.SEEK_END)
+        self._lane = _lane_here() if isinstance(self._stream, _Router) else None
+        if self._lane is not None:
+            self._lane.children.append(self)
 
     def text(self) -> str:
         """What the child has printed."""
@@ -185,11 +190,14 @@ class ChildStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            if not self._spooled and self._stream is not None:
-                self._stream.write(self.text())
-        finally:
-            os.close(self.descriptor)
+        with contextlib.nullcontext() if self._lane is None else self._lane.reading:
+            try:
+                if self._lane is not None:
+                    self._lane.children.remove(self)
+                if not self._spooled and self._stream is not None:
+                    self._stream.write(self.text())
+            finally:
+                os.close(self.descriptor)
 
 
 def spool_files(spool: Path) -> dict[str, Path]:
@@ -260,6 +268,8 @@ class StreamOutput(Output):
 
     def __init__(self) -> None:
         self.kept: dict[str, io.StringIO] = {}
+        self.children: list[ChildStream] = []
+        self.reading = threading.Lock()  # what a child printed is in its file, or in `kept`
         self.pid = forked.pid
         self._before: StreamOutput | None = None
 
@@ -275,12 +285,17 @@ class StreamOutput(Output):
 
     def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:
         streams = []
-        for name in STREAMS:
-            kept = self.kept.get(name)
-            text = b"" if kept is None else kept.getvalue().encode("utf-8", "backslashreplace")
+        with self.reading:
+            texts = [self._text(name).encode("utf-8", "backslashreplace") for name in STREAMS]
+        for name, text in zip(STREAMS, texts, strict=True):
             text = _clipped(partial(_part, text), len(text))
             streams.append(_or_filed(text, batch, task, attempt, name))
         return Printed(task, attempt, *streams) if any(s != b"" for s in streams) else None
+
+    def _text(self, name: str) -> str:
+        kept = self.kept.get(name)
+        running = [child.text() for child in self.children if child.name == name]
+        return "".join([kept.getvalue() if kept is not None else "", *running])
 
 
 _lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=None)
