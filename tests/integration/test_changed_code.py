@@ -221,6 +221,10 @@ def test_the_command_line_says_it_and_decides(cli: Call, project: Project) -> No
     assert "Warning" not in grown.err
     assert "mixed code: jobs_of_test:job" in grown.out
     assert "mixed code: jobs_of_test:job" in cli("results", "b").err
+    alone = cli("compare", "b", "--gate", "failed < 1%")
+    assert (alone.code, alone.err.startswith("mixed code: jobs_of_test:job")) == (0, True)
+    cli("run", "jobs_of_test:job", "--grid", "x=1,2,3", "--name", "c", *SERIAL)
+    assert "b: mixed code: jobs_of_test:job" in cli("compare", "b", "c").err
     found = cli("verify", "b", "--sample", "100%", "--json")
     assert found.code == 1
     assert (found.last["different"], found.last["other_code"]) == (2, 2)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.results import codec_option
+from runyard.cli.results import codec_option, note_mixed_code
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 from runyard.errors import UsageError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from runyard.reports.gates import GateVerdict
     from runyard.reports.result import Result
     from runyard.stats.compare import Comparison
-    from runyard.yard import Yard
 
 EXIT_GATE = 4
 
@@ -85,8 +84,10 @@ def compare(session: Session, batch: str, other: str | None, **given: Any) -> in
 
     conditions = {gate: parse(gate) for gate in given["gate"]}
     with session.yard() as yard:
-        result = yard.results(batch, codec=given["codec"])
-        groups = _groups(yard, result, other, given)
+        names = (batch,) if other is None else (batch, other)
+        results = [yard.results(name, codec=given["codec"]) for name in names]
+        note_mixed_code(session, *results)
+        groups = _groups(results, given)
         options = _options(given)
         gates = Gates(conditions, groups, **options)
         compared = _compare(groups, options, bool(conditions))
@@ -106,23 +107,23 @@ def compare(session: Session, batch: str, other: str | None, **given: Any) -> in
         look = {"fg": "green"} if verdict.holds else {"fg": "red"}
         said = style(f"gate {'holds' if verdict.holds else 'fails'}", **look)
         session.say(f"{said}: {verdict.text}")
-    session.document(_document(result, other, groups, compared, verdicts))
+    session.document(_document(batch, other, groups, compared, verdicts))
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_GATE
 
 
-def _groups(yard: Yard, result: Result, other: str | None, given: dict[str, Any]) -> Groups:
+def _groups(results: list[Result], given: dict[str, Any]) -> Groups:
     """What is to be compared; a batch by itself where only gates are asked about."""
     from runyard.reports.comparing import Groups, groups_of, groups_of_two, whole
 
     by, metric, gates = given["by"], given["metric"], bool(given["gate"])
-    if other is not None:
+    result, *others = results
+    for second in others:
         for option, what in (
             ("by", "compares inside one batch"),
             ("only", "chooses values of --by"),
         ):
             if given[option] is not None:
                 raise UsageError(f"--{option} {what}", hint="drop it, or one of the batches")
-        second = yard.results(other, codec=given["codec"])
         return groups_of_two(result, second, metric or _only_metric((result, second), gates))
     if by is None:
         axes = [name for name in result.coordinates if name != "replicate"]
@@ -207,14 +208,14 @@ def _table(found: list[Comparison]) -> str:
 
 
 def _document(
-    result: Result,
+    batch: str,
     other: str | None,
     groups: Groups,
     compared: Compared,
     verdicts: list[GateVerdict],
 ) -> dict[str, Any]:
     return {
-        "batch": result.name,
+        "batch": batch,
         "other": other,
         "metric": groups.metric,
         "comparisons": [comparison.to_data() for comparison in compared.found],

@@ -69,19 +69,11 @@ def results(
 
     With --by or --metric: the mean of each metric with its interval, spread and quantiles.
     """
-    if failures and status is not None:
-        raise UsageError("--failures and --status exclude each other", hint="drop one of the two")
-    if (by is not None or metric) and status not in (None, "completed"):
-        raise UsageError(
-            f"{status} tasks have no metrics, so --status {status} leaves nothing to summarise",
-            hint="drop --status, or list the outcomes without --metric and --by",
-        )
-    from runyard.reports.versions import mixed_lines
-
+    given = {"status": status, "by": by, "metric": metric, "offset": offset, "limit": limit}
+    _check({option for option, value in given.items() if value}, failures, status)
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
-        for line in mixed_lines(result.mixed_code):
-            session.note(style(line, fg="yellow"))
+        note_mixed_code(session, result)
         if by is not None or metric:
             show_summaries(session, result, metric, by)
         elif failures:
@@ -91,6 +83,36 @@ def results(
         else:
             _show_page(session, result, status, offset, limit)
     return 0
+
+
+def _check(given: set[str], failures: bool, status: str | None) -> None:
+    """Refuse options that would change nothing."""
+    summaries = given & {"by", "metric"}
+    if failures:
+        for option in sorted(given & {"status", "by", "metric"}):
+            raise UsageError(
+                f"--failures and --{option} exclude each other", hint="drop one of the two"
+            )
+    if summaries and status not in (None, "completed"):
+        raise UsageError(
+            f"{status} tasks have no metrics, so --status {status} leaves nothing to summarise",
+            hint="drop --status, or list the outcomes without --metric and --by",
+        )
+    if summaries and (paging := sorted(given & {"offset", "limit"})):
+        raise UsageError(
+            f"--{paging[0]} goes by outcomes, and --{min(summaries)} asks for summaries",
+            hint="drop one of the two",
+        )
+
+
+def note_mixed_code(session: Session, *results: Result) -> None:
+    """Say which batches have outcomes of several versions of their code."""
+    from runyard.reports.versions import mixed_lines
+
+    for result in results:
+        for line in mixed_lines(result.mixed_code):
+            of = f"{result.name}: " if len(results) > 1 else ""
+            session.note(style(of + line, fg="yellow"))
 
 
 def _stream(

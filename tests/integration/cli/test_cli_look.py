@@ -79,6 +79,25 @@ def test_failures_come_in_groups_with_the_command_that_reproduces_the_first(
     assert (nothing.code, nothing.out) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--failures --by x", "--failures and --by exclude each other"),
+        ("--failures --metric m", "--failures and --metric exclude each other"),
+        ("--failures --status failed", "--failures and --status exclude each other"),
+        ("--metric m --status failed", "failed tasks have no metrics"),
+        ("--by x --limit 2", "--limit goes by outcomes, and --by asks for summaries"),
+        ("--metric m --offset 1", "--offset goes by outcomes, and --metric asks for summaries"),
+    ],
+)
+def test_options_of_results_that_would_change_nothing_are_refused(
+    picky: Project, options: str, said: str
+) -> None:
+    answer = picky("results", "p", *options.split())
+    assert answer.code == 2
+    assert said in answer.err
+
+
 def test_pickled_values_stay_closed_without_the_word(project: Project) -> None:
     (project.folder / "sets.py").write_text("def made(x): return {x}\n")
     assert project("run", "sets:made", "--set", "x=1", "--codec", "pickle", "--name", "k").code == 0
