@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -69,6 +70,18 @@ def test_init_validate_and_run_from_nothing(cli: Call) -> None:
     names = {path.name for path in Path("results").iterdir()}
     assert names == {"simulation_sessions.csv", "simulation_aggregate.csv",
                      "simulation_results.json"}  # fmt: skip
+
+
+def test_files_are_written_where_the_reader_of_stdout_is_gone(cli: Call) -> None:
+    write("game.yaml")
+    reader, stdout = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "runyard", "letitride", "run", "game.yaml", *SMALL]
+    try:
+        assert subprocess.run(words, stdout=stdout, check=False).returncode == 141
+    finally:
+        os.close(stdout)
+    assert Path("results", "simulation_results.json").exists()
 
 
 def test_the_same_command_again_gives_the_same_document_and_plays_nothing(cli: Call) -> None:

@@ -123,10 +123,10 @@ def run(session: Session, config: str, **given: Any) -> int:
         if results.result.stats.completed < results.result.stats.total:
             note("stopped: what is finished is recorded; the same command goes on")
             return 1
+        files = results.write(given["output"])  # first: in `| head` the rest may not be said
         if not quiet and console.show_summary:
             _show(session, results, console.verbosity)
             _show_speed(session, results, seconds, 0 if given["fresh"] else before)
-        files = results.write(given["output"])
         _tell_files(session, files, quiet)
         session.document(_document(results, files, seconds))
     return 0
