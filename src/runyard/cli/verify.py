@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runyard.spec.outcome import OutcomeRow
     from runyard.store.base import Snapshot, Transaction
     from runyard.store.recorded import Recorded
+    from runyard.store.rows import TaskRow
     from runyard.yard import Yard
 
 RUNS = 128
@@ -112,14 +113,12 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
     }
     columns["options"] = encode_options(options)
-    if row.next_task != row.total:
-        raise UsageError(
-            f"some tasks of {row.name} were cleared away", hint="verify it before that"
-        )
     if recorded.listed:
         made = tx.create_batch(**columns, total=0)
         listed = view.tasks(recorded.id)
-        tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in listed])
+        for first, tasks in _neighbours(listed):
+            tx.update_batch(made.id, frontier=first)  # which those before it may have left
+            tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in tasks])
         wanted = set(chosen)
         others = [cancelled_row(made.id, t.task) for t in listed if t.task not in wanted]
         tx.record(made.id, others, listed=True)
@@ -129,6 +128,13 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: lis
     made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
     tx.record(made.id, [cancelled_row(made.id, task) for task in chosen], listed=False)
     tx.requeue(made.id, chosen, listed=False)
+
+
+def _neighbours(listed: list[TaskRow]) -> Iterator[tuple[int, list[TaskRow]]]:
+    """The tasks in runs without a gap between their numbers, each with its first number."""
+    for _, run in groupby(enumerate(listed), lambda at: at[1].task - at[0]):
+        tasks = [task for _, task in run]
+        yield tasks[0].task, tasks
 
 
 def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event], Event]:
@@ -154,17 +160,20 @@ def _choose(
 
     abilities = backend_class(backend).capabilities
     careful = not (abilities.survives_crash and abilities.hard_kill)
-    total = recorded.row.total
+    numbers: Sequence[int] = range(recorded.row.total)
+    if recorded.listed:  # where some may have been cleared away
+        numbers = [task.task for task in view.tasks(recorded.id)]
     most = share if isinstance(share, int) else max(1, math.ceil(share * recorded.row.done))
-    size = math.ceil(min(most, total) / RUNS)
+    size = max(1, math.ceil(min(most, len(numbers)) / RUNS))
 
     def lot(run: int) -> bytes:
         return hashlib.sha256(f"{recorded.seed}/{run}".encode()).digest()
 
     chosen: dict[int, OutcomeRow] = {}
-    for run in sorted(range(math.ceil(total / size)), key=lot):
-        rows = view.outcomes(recorded.id, after=run * size - 1, limit=size)
-        for row in takewhile(lambda row: row.task < (run + 1) * size, rows):  # noqa: B023
+    for run in sorted(range(math.ceil(len(numbers) / size)), key=lot):
+        part = numbers[run * size : (run + 1) * size]
+        rows = view.outcomes(recorded.id, after=part[0] - 1, limit=size)
+        for row in takewhile(lambda row: row.task <= part[-1], rows):  # noqa: B023
             if len(chosen) < most and _is_repeatable(row, careful):
                 chosen[row.task] = row
         if len(chosen) >= most:

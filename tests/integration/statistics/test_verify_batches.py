@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Call
+from sample_metrics import drawn
+
+import runyard as ry
 
 RUN = "run sample_metrics:drawn --seed 3 --name b --backend serial"
 LIST = """
@@ -83,3 +86,19 @@ def test_a_list_of_tasks_is_the_same_when_stopped_and_when_grown(cli: Call, tmp_
     (tmp_path / "list.toml").write_text(LIST[:options] + GROWN)
     assert cli("run", "list.toml", "--backend", "serial").code == 1
     same(cli, 3)
+
+
+def test_a_list_whose_finished_tasks_were_forgotten_is_the_same(cli: Call) -> None:
+    """The numbers that are left have gaps: 0 and 4 were urgent, and are forgotten."""
+    urgent = {0: "high", 4: "high"}
+    tasks = [ry.Task(drawn, {"x": n}, priority=urgent.get(n, "low")) for n in range(7)]
+    with ry.Yard(".runyard") as yard:
+        batch = ry.tasks(tasks, name="b", seed=1)
+        yard.run(batch, backend="serial", budget={"tasks": 2})
+        with yard.store.transaction() as tx:
+            found = tx.batch("b")
+            assert found is not None
+            assert tx.forget(found.id) == 2
+        result = yard.resume("b", backend="serial", budget={})
+        assert [outcome.task for outcome in result.outcomes()] == [1, 2, 3, 5, 6]
+    same(cli, 5)
