@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from runyard.stats.conditions_terms import Figures, Known, Number, Statistic, Term, inside
+from runyard.stats.conditions_terms import Figures, Known, Negated, Number, Statistic, Term, inside
 
 if TYPE_CHECKING:
     from runyard.stats.conditions_scope import Scope
@@ -58,7 +58,7 @@ class Compared(Test):
         left, right = self.left.value(figures), self.right.value(figures)
         known = not (math.isnan(left) or math.isnan(right))
         holds = _compare(self.sign, left, right) if known else None
-        shown = f"{left:.6g}", f"{right:.6g}"
+        shown = f"{left + 0.0:.6g}", f"{right + 0.0:.6g}"  # zero, and not minus zero
         if shown[0] == shown[1] and left != right:
             shown = repr(left), repr(right)
         texts = _filled(self.left, shown[0]), _filled(self.right, shown[1])
@@ -166,6 +166,6 @@ def _compare(sign: str, left: float, right: float) -> bool:
 
 
 def _filled(term: Term, shown: str) -> str:
-    if isinstance(term, Number):
+    if isinstance(term, Number) or (isinstance(term, Negated) and isinstance(term.operand, Number)):
         return str(term)
     return f"{term} = {'no data' if shown == 'nan' else shown}"

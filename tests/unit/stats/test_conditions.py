@@ -341,6 +341,8 @@ def compared(text: str, scope: Scope = SCOPE) -> Verdict:
         ("p < 0.05 and n > 0", "(p = 0.01 < 0.05: yes) and (n = no data > 0: not known)"),
         ('new - "my batch" > 0.1', 'new - "my batch" = 0.2 > 0.1: yes'),
         ("score > 0.6", "score = 0.7 > 0.6: yes"),
+        ("score > -1", "score = 0.7 > -1: yes"),
+        ("-(old - old) >= - 2%", "-(old - old) = 0 >= -2%: yes"),
     ],
 )
 def test_figures_of_one_side_and_of_differences_are_put_in(text: str, shown: str) -> None:
