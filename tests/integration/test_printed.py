@@ -107,10 +107,11 @@ def test_what_a_killed_worker_printed_is_there_until_the_task_prints_again(
 @pytest.mark.parametrize("backend", ["processes", "threads", "async", "serial"])
 def test_what_a_command_printed_before_its_limit_is_kept(yard: ry.Yard, backend: str) -> None:
     batch = ry.grid(ry.shell("echo begun {x}; echo why >&2; sleep 60"), x=[1, 2])
-    result = yard.run(batch, timeout=0.3, workers=2, backend=backend)
+    result = yard.run(batch, timeout=1, workers=2, backend=backend)
     assert result.stats.failed == 2
     assert [output(yard, result, n) for n in (0, 1)] == ["begun 1\n", "begun 2\n"]
     assert output(yard, result, 0, "stderr") == "why\n"
+    assert [failure.where for failure in result.failures()] == [""]
 
 
 @pytest.mark.parametrize("backend", ["threads", "async"])
@@ -137,7 +138,7 @@ def test_what_a_task_printed_that_was_ended_with_its_run_is_kept(yard: ry.Yard) 
         print("begun", x)
         time.sleep(60)
 
-    result = yard.run(ry.grid(stays, x=[1], name="s"), deadline=0.5, workers=1)
+    result = yard.run(ry.grid(stays, x=[1], name="s"), deadline=2, workers=1)
     assert (result.end, result.stats.done) == ("deadline", 0)
     assert output(yard, result, 0) == "begun 1\n"
 

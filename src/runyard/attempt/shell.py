@@ -58,10 +58,10 @@ def _run(line: str) -> dict[str, Any]:
         ctx.on_cancel(lambda: _end(process))
         try:
             code = process.wait()
-        except BaseException:
+        except BaseException as error:
             _end(process)
             process.wait()
-            raise
+            raise error.with_traceback(None) from None  # where we waited says nothing
         stdout, stderr = out.text(), err.text()
     if code:
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
