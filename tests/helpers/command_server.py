@@ -73,9 +73,10 @@ def command_server(env: Mapping[str, str]) -> Iterator[CommandServer]:
     """A server whose interpreter was started in this environment; gone with the block."""
     with tempfile.TemporaryDirectory(prefix="cli-") as folder:
         address = str(Path(folder, "socket"))
+        # With the hash seed that commands want: else they would start again with it.
         process = subprocess.Popen(
-            [sys.executable, __file__, address], env=dict(env), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [sys.executable, __file__, address], env={**env, "PYTHONHASHSEED": "0"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None

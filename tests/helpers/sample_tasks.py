@@ -31,6 +31,10 @@ def tossed(ctx: ry.Context, coins: int) -> dict[str, Any]:
     return {"heads": int(ctx.rng.integers(0, 2, coins).sum())}
 
 
+def in_the_order_of_a_set(x: int) -> str:
+    return " ".join({f"word-{x}-{i}" for i in range(30)})
+
+
 # Waiting
 
 

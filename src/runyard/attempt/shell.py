@@ -14,6 +14,7 @@ from typing import Any
 from runyard.attempt.context import context
 from runyard.attempt.output import ChildStream
 from runyard.errors import CommandFailed
+from runyard.spec.hash_seed import seeded
 
 KEPT = 64 * 1024
 """So much of a command's output goes into its value; all of it is in the task's stdout file."""
@@ -52,7 +53,7 @@ def _run(line: str) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             stdout=out.descriptor,
             stderr=err.descriptor,
-            env={**os.environ, **own},
+            env=seeded(own),
             start_new_session=True,
         )
         ctx.on_cancel(lambda: _end(process))

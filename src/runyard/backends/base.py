@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Job, Loss, Report
+from runyard.spec.hash_seed import own_seed
 
 
 class Capabilities(NamedTuple):
@@ -60,6 +61,11 @@ class Backend(ABC):
     def default_workers(cls) -> int:
         """As many workers as this machine bears."""
         return usable_cores()
+
+    @staticmethod
+    def hash_seed() -> str:
+        """By which hash seed its tasks run."""
+        return own_seed()
 
     @abstractmethod
     def open(self, job: Job, slots: Slots) -> None:

@@ -24,6 +24,7 @@ from runyard.attempt.wire import Report
 from runyard.backends import tree
 from runyard.backends.warden import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
+from runyard.spec.hash_seed import seeded
 
 LOOK_SECONDS = 0.5
 SILENT_SECONDS = 2.0
@@ -119,7 +120,7 @@ class Crew:
             stderr=self._log,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
-            env={**os.environ, **(environment or {})},
+            env=seeded(environment),
         )
 
     def is_outdated(self, code: Mapping[str, str]) -> bool:
@@ -359,8 +360,7 @@ def _module_files() -> dict[str, int]:
 
 
 def _crew_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
-    variables = {**os.environ, **(environment or {})}
-    return lanes, os.getpid(), os.getcwd(), tuple(sorted(variables.items()))
+    return lanes, os.getpid(), os.getcwd(), tuple(sorted(seeded(environment).items()))
 
 
 def take_crew(lanes: int, environment: Mapping[str, str] | None = None) -> Crew:

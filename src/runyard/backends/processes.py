@@ -39,6 +39,7 @@ from runyard.backends.base import Backend, Capabilities
 from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
 from runyard.backends.worker import CHUNK, JOB, MUTE, REST
 from runyard.errors import BackendError
+from runyard.spec.hash_seed import workers_seed
 
 __all__ = ["ProcessesBackend", "close_crews"]
 
@@ -59,6 +60,7 @@ class ProcessesBackend(Backend):
     )
     decode = staticmethod(decode_report)
     """How a worker's report is read."""
+    hash_seed = staticmethod(workers_seed)
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
         """With an environment, its variables are set for the workers besides those there are."""

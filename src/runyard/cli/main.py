@@ -81,7 +81,7 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> int:
     """Run the command line; its exit code."""
     words = sys.argv[1:] if args is None else args
-    session = Session()
+    session = Session(is_program=args is None)
     if "--json" in words:
         session.use_json()
     if threading.current_thread() is threading.main_thread():

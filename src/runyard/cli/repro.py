@@ -19,6 +19,7 @@ from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.tasks import batch_with, task_of
 from runyard.errors import BadTarget, TaskTimeout, UsageError
+from runyard.spec.hash_seed import own_seed, pinned, shown
 
 if TYPE_CHECKING:
     from runyard.attempt.runner import Call
@@ -45,12 +46,19 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
     name, number = task_of(task)
     with session.yard() as yard:
         rerun = Rerun(session, yard, batch_with(yard, name, number), number)
-        before = rerun.before
-        now = rerun.run(pdb=pdb)
-        mine, theirs = seen(now, rerun.recorded.codec, "pickle"), None
-        if before is not None:
-            theirs = seen(before, rerun.recorded.codec, codec)
-    return _tell(session, task, theirs, mine)
+    session.pin_hash_seed(pinned(rerun.hash_seed))
+    before = rerun.before
+    now = rerun.run(pdb=pdb)
+    mine, theirs = seen(now, rerun.recorded.codec, "pickle"), None
+    if before is not None:
+        theirs = seen(before, rerun.recorded.codec, codec)
+    code = _tell(session, task, theirs, mine)
+    if code and theirs is not None and rerun.hash_seed not in ("", own_seed()):
+        session.note(
+            f"recorded with {shown(rerun.hash_seed)}, run here with {shown(own_seed())}: "
+            "the order of a set may make the difference"
+        )
+    return code
 
 
 def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
@@ -82,6 +90,7 @@ class Rerun:
 
     def __init__(self, session: Session, yard: Yard, recorded: Recorded, number: int) -> None:
         from runyard.spec.status import CANCELLED
+        from runyard.store.versions import hash_seed_of
 
         self.recorded = recorded
         self._session = session
@@ -93,6 +102,7 @@ class Rerun:
             self._labels = recorded.labels(view, number)
         self._content = None if stored is None else stored.content
         self.before = None if row is None or row.status == CANCELLED else row
+        self.hash_seed = "" if row is None else hash_seed_of(recorded, row.worker >> 16)
 
     def run(self, *, pdb: bool) -> OutcomeRow:
         """The attempt, from its start to its row."""

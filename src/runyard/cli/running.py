@@ -13,6 +13,7 @@ import click
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
+from runyard.spec.hash_seed import workers_seed
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
@@ -52,6 +53,7 @@ def place_options(function: Function) -> Function:
                 type=click.Choice(BACKENDS),
                 default="processes",
                 show_default=True,
+                callback=_pin_hash_seed,
                 help="Where tasks run.",
             ),
             click.option(
@@ -257,6 +259,13 @@ def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
         if group.kind == "NotEncodable":
             session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
             return
+
+
+def _pin_hash_seed(context: click.Context, parameter: click.Parameter, value: str) -> str:  # noqa: ARG001
+    """Let tasks that run in this process hash strings as workers do."""
+    if value not in ("processes", "ray"):
+        context.ensure_object(Session).pin_hash_seed(workers_seed())
+    return value
 
 
 def _set_durable(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001

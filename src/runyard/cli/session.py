@@ -21,6 +21,7 @@ import click
 from runyard.addresses import check, shown
 from runyard.errors import EngineError, NotFound
 from runyard.plaintext import ascii_json, plain
+from runyard.spec.hash_seed import VARIABLE, own_seed
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -36,8 +37,9 @@ _LOOKS = re.compile(rf"{_MARK}((?:\x1b\[[0-9;]*m)*)")
 class Session:
     """One call of the program."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_program: bool = False) -> None:
         self.json = False
+        self._is_program = is_program  # and not called within another one
         self.location = DEFAULT_YARD
         self.durable = False
         self._documents: TextIO | None = None
@@ -91,6 +93,16 @@ class Session:
         """The last word has been said."""
         if self._documents is not None:
             self._documents.close()
+
+    def pin_hash_seed(self, seed: str) -> None:
+        """Start this program again with this hash seed, where tasks that it runs need that."""
+        is_pinned = own_seed() == seed or os.environ.get(VARIABLE) == seed
+        if is_pinned or not self._is_program or sys.flags.ignore_environment:
+            return
+        if self._documents is not None:
+            os.dup2(self._documents.fileno(), 1)
+        words = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, words, {**os.environ, VARIABLE: seed})
 
     def abandon(self) -> None:
         """Nobody reads stdout any more: what is left for it goes nowhere."""

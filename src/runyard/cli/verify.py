@@ -17,6 +17,7 @@ from runyard.cli.compared import difference, seen
 from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import NotFound, UsageError
+from runyard.spec.hash_seed import pinned, shown
 
 if TYPE_CHECKING:
     from runyard.events import Event
@@ -82,9 +83,12 @@ def verify(
     Exit code 0: all are the same; 1: some differ, and the first of them is named.
     """
     from runyard.reports.progress import show
+    from runyard.store.versions import hash_seed_of
     from runyard.yard import Yard
 
     share = _share(sample)
+    with session.yard() as yard:
+        session.pin_hash_seed(pinned(hash_seed_of(yard.recorded(batch))))
     with session.yard() as yard, tempfile.TemporaryDirectory(prefix="runyard-verify-") as place:
         yard.refuse_by_value(batch)
         recorded = yard.recorded(batch)
@@ -240,6 +244,7 @@ def _tell(
         for task in sorted(again)
         if digest_content(again[task]) != digest_content(chosen[task])
     ]
+    seed, other_seed = _hash_seeds(recorded, backend, [chosen[task] for task in different])
     document: dict[str, Any] = {
         "batch": name,
         "backend": backend,
@@ -247,6 +252,7 @@ def _tell(
         "same": len(again) - len(different),
         "different": len(different),
         "other_code": code.outdated,
+        "other_hash_seed": len(other_seed),
         "mixed_code": {
             name: [version._asdict() for version in made] for name, made in code.mixed.items()
         },
@@ -258,6 +264,11 @@ def _tell(
         session.note(
             f"{code.outdated:,} of {len(chosen):,} sampled outcomes were made by code that has "
             "changed since: a difference may come from that"
+        )
+    if other_seed:
+        session.note(
+            f"{len(other_seed):,} of those that differ were made with {shown(other_seed[0])}, "
+            f"and run again with {shown(seed)}: the order of a set may make the difference"
         )
     if different:
         task = different[0]
@@ -281,6 +292,16 @@ def _tell(
         )
     session.document(document)
     return 1 if different else 0
+
+
+def _hash_seeds(recorded: Recorded, backend: str, rows: list[OutcomeRow]) -> tuple[str, list[str]]:
+    """The hash seed of tasks on a backend, and those of outcomes that were made with another."""
+    from runyard.backends import backend_class
+    from runyard.store.versions import hash_seed_of
+
+    now = backend_class(backend).hash_seed()
+    seeds = [hash_seed_of(recorded, row.worker >> 16) for row in rows]
+    return now, [seed for seed in seeds if seed not in ("", now)]
 
 
 def _share(text: str) -> float | int:

@@ -42,11 +42,12 @@ class BatchStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDescribed(Event):
-    """What a run comes from: versions, machine, project folder, git state, command line."""
+    """What a run comes from: versions, machine, project, git state, command line, hash seed."""
 
     versions: dict[str, str]
     machine: dict[str, Any]
     project: str
+    hash_seed: str  # by which its tasks hash strings, as PYTHONHASHSEED has it, or random
     git: dict[str, Any] | None  # commit, branch, changed: tracked files that differ (None: unknown)
     command: str
 

@@ -44,10 +44,11 @@ from runyard.schedule.supply import history_of
 from runyard.schedule.sweep import run_folder, sweep_dead_engines
 from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
+from runyard.spec.hash_seed import shown
 from runyard.spec.status import COMPLETED
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.recorded import Recorded
-from runyard.store.versions import extended
+from runyard.store.versions import extended, hash_seed_of
 
 if TYPE_CHECKING:
     from runyard.schedule.meter import Meter
@@ -87,6 +88,7 @@ class Engine:
         self._redactor = Redactor()
         self._time = clock.steady()
         self._check_options()
+        self._seed_before = ""  # the hash seed of what is recorded
         self.signal: int | None = None  # what interrupted the run
 
     def _check_options(self) -> None:
@@ -134,7 +136,7 @@ class Engine:
             stack.callback(backend.close)
             backend.open(self._job(number, slots), slots)
             loop = self._loop(number, slots, recorder, meter)
-            for event in (*self._opening, self._started()):
+            for event in (*self._opening, *self._other_hash_seed(), self._started()):
                 self._say(recorder, event)
             if self._intake is None or self._intake.keep_values:
                 stack.callback(self._describe(recorder).finish)
@@ -191,7 +193,9 @@ class Engine:
         changes: dict[str, Any] = {
             "started": started, "control": control, "seconds": seconds, "counted": counted,
         }  # fmt: skip
-        code = extended(Recorded(found), self._code, number, clock.now())
+        before, seed = Recorded(found), self._backend.hash_seed()
+        self._seed_before = hash_seed_of(before) if found.done else ""
+        code = extended(before, self._code, number, clock.now(), seed)
         if code is not None:
             changes["code"] = code
         return Recorded(tx.update_batch(found.id, **changes))
@@ -286,7 +290,7 @@ class Engine:
         def tell(found: dict[str, Any]) -> None:
             self._say(recorder, RunDescribed(batch=self._recorded.name, **found))
 
-        provenance = Provenance(self._recorded.row.root, tell)
+        provenance = Provenance(self._recorded.row.root, self._backend.hash_seed(), tell)
         provenance.start()
         return provenance
 
@@ -298,6 +302,18 @@ class Engine:
             backend=self._backend.name,
             workers=self._backend.lanes,
         )
+
+    def _other_hash_seed(self) -> list[Notice]:
+        """What to say where tasks hash strings otherwise than those that are recorded."""
+        before, now = self._seed_before, self._backend.hash_seed()
+        if before in ("", now):
+            return []
+        text = (
+            f"the outcomes on record were made with {shown(before)}, further ones with "
+            f"{shown(now)}: those that depend on the order of a set may differ "
+            "(start Python with PYTHONHASHSEED=0)"
+        )
+        return [Notice(batch=self._recorded.name, text=text)]
 
     def _job(self, number: int, slots: Slots) -> Job:
         batch, options = self._recorded, self._recorded.options

@@ -41,8 +41,9 @@ _MODULES = ("runyard", "numpy", "scipy")
 class Provenance:
     """Finds out on the side where a run comes from, and tells it once."""
 
-    def __init__(self, root: str, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, root: str, hash_seed: str, tell: Callable[[dict[str, Any]], None]) -> None:
         self._root = root
+        self._hash_seed = hash_seed
         self._tell = tell
         self._git: subprocess.Popen[str] | None = None
         self._until = clock.monotonic() + GIT_SECONDS
@@ -79,6 +80,7 @@ class Provenance:
                 "versions": versions(),
                 "machine": machine(),
                 "project": Path(self._root).name,
+                "hash_seed": self._hash_seed,
                 "git": git,
                 "command": command_line(),
             }

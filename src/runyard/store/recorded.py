@@ -18,11 +18,12 @@ from runyard.store.rows import BatchRow
 
 
 class Version(NamedTuple):
-    """One version of a function's code."""
+    """One version of a function's code, and the hash seed that it ran with."""
 
     engine: int  # the first that ran it; 0: from the start
     fingerprint: str
     since: float
+    hash_seed: str = ""  # of the interpreters that ran it; "": nothing has run it yet
 
 
 class Recorded:

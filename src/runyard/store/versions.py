@@ -25,15 +25,33 @@ def first(code: Mapping[str, str], at: float) -> bytes:
     return encode({name: [Version(0, found, at)] for name, found in code.items()})
 
 
-def extended(recorded: Recorded, code: Mapping[str, str], engine: int, at: float) -> bytes | None:
+def extended(
+    recorded: Recorded, code: Mapping[str, str], engine: int, at: float, hash_seed: str
+) -> bytes | None:
     """The history with the code that this engine runs; None where that adds nothing."""
     known = recorded.versions
-    new = {
-        name: [*known.get(name, ()), Version(engine, now, at)]
-        for name, now in code.items()
-        if not known.get(name) or known[name][-1].fingerprint != now
-    }
+    new = {}
+    for name, now in code.items():
+        earlier = known.get(name, [])
+        last = earlier[-1] if earlier else None
+        if last is None or last.fingerprint != now:
+            new[name] = [*earlier, Version(engine, now, at, hash_seed)]
+        elif not last.hash_seed:
+            new[name] = [*earlier[:-1], last._replace(hash_seed=hash_seed)]
+        elif last.hash_seed != hash_seed:
+            new[name] = [*earlier, Version(engine, now, last.since, hash_seed)]
     return encode(known | new) if new else None
+
+
+def hash_seed_of(recorded: Recorded, engine: int = NO_END) -> str:
+    """The hash seed that this engine's tasks ran with, or the last engine's; "" if unknown."""
+    made = [
+        (version.engine, version.hash_seed)
+        for versions in recorded.versions.values()
+        for version in versions
+        if version.engine <= engine
+    ]
+    return max(made, default=(0, ""))[1]
 
 
 def outdated(view: Snapshot, recorded: Recorded, code: Mapping[str, str]) -> dict[str, list[int]]:
@@ -59,7 +77,8 @@ def mixed(view: Snapshot, recorded: Recorded) -> dict[str, list[tuple[Version, i
     found = {}
     for name, versions in recorded.versions.items():
         counts: dict[str, tuple[Version, int]] = {}
-        for version, tasks in _made(view, recorded, name, versions) if len(versions) > 1 else ():
+        is_one = len({version.fingerprint for version in versions}) == 1
+        for version, tasks in () if is_one else _made(view, recorded, name, versions):
             if tasks:
                 earlier, count = counts.get(version.fingerprint, (version, 0))
                 counts[version.fingerprint] = earlier, count + len(tasks)

@@ -17,6 +17,7 @@ from polling import eventually
 from ray_kit import Head, far_node, without_ray
 from ray_tasks import notes, patient, sleeps_with_child
 from running import meanwhile
+from sample_tasks import in_the_order_of_a_set
 
 import runyard as ry
 from runyard.errors import BackendError, UsageError
@@ -146,6 +147,22 @@ def test_code_travels_to_a_node_that_does_not_have_it_and_files_come_back(
         places = set(yard.results("placed").values())
     assert all(Path(place).name == "far_tasks.py" for place in places)
     assert not any(Path(place).is_relative_to(project) for place in places)
+
+
+def test_the_order_of_a_set_is_that_of_workers_everywhere(
+    yard: ry.Yard, ray_head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    batch = ry.grid(in_the_order_of_a_set, x=range(10), seed=1, name="b")
+    command = ry.grid(ry.shell("echo ${{PYTHONHASHSEED}}-{x}"), x=[1], name="c")
+
+    def digests(backend: str) -> list[str | None]:
+        runs = (yard.run(each, backend=backend, workers=2, fresh=True) for each in (batch, command))
+        return [result.digest for result in runs]
+
+    assert digests("ray") == digests("processes")
+    monkeypatch.setenv("PYTHONHASHSEED", "12")
+    assert digests("ray") == digests("processes")
 
 
 # Ends

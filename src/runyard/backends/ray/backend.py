@@ -52,6 +52,7 @@ from runyard.backends.ray.link import (
 from runyard.backends.ray.sight import mark_of, python_version, runyard_version
 from runyard.backends.ray.travel import unpack_tasks
 from runyard.errors import BackendError, StoreFull
+from runyard.spec.hash_seed import VARIABLE, workers_seed
 
 __all__ = ["MOST_LANES", "RayBackend", "close_links"]
 
@@ -81,6 +82,7 @@ class RayBackend(Backend):
     name = "ray"
     capabilities = ProcessesBackend.capabilities._replace(places=True)
     distance = 2.5
+    hash_seed = staticmethod(workers_seed)
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         """With so many workers at most, on the cluster at an address or a Ray of its own."""
@@ -210,6 +212,7 @@ class RayBackend(Backend):
         return self._link
 
     def _surroundings(self, job: Job, project: Path | None, *, fresh: bool) -> Surroundings:
+        own = dict(os.environ) if self._connected().is_local else {}
         self._token_file = Path(job.spool, f"{job.engine}.token")
         token = secrets.token_hex(16)
         try:
@@ -223,7 +226,7 @@ class RayBackend(Backend):
             token=token,
             version=runyard_version(),
             python=python_version(),
-            environment=dict(os.environ) if self._connected().is_local else None,
+            environment=own | {VARIABLE: workers_seed()},
             fresh=fresh,
         )
 

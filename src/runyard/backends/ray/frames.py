@@ -88,7 +88,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     token: str
     version: str  # of Runyard
     python: str
-    environment: dict[str, str] | None  # to take over, where the engine started the node itself
+    environment: dict[str, str]  # to take over; all, where the engine started the node itself
     fresh: bool  # code may have changed: workers that are warm have to go
 
 
