@@ -59,7 +59,9 @@ def _start(address: str | None, cores: int, folder: str | None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # By default Ray's workers give way to every other process of the machine.
         os.environ.setdefault("RAY_worker_niceness", "0")
-        settings |= {"num_cpus": cores, "include_dashboard": False, "_temp_dir": folder}
+        # One below ours: Ray opens its own folder to every user of the machine.
+        place = f"{folder}/r"
+        settings |= {"num_cpus": cores, "include_dashboard": False, "_temp_dir": place}
     else:
         settings["address"] = address
         if address != "auto" and not answers(address.removeprefix("ray://")):
