@@ -314,7 +314,7 @@ class Yard:
             end = engine.run()
         except StopNow:
             end = End.INTERRUPTED
-        if end is End.INTERRUPTED:
+        if end is End.INTERRUPTED or engine.signal is not None:
             self.bus.flush()
             if engine.signal == signal.SIGTERM:
                 raise SystemExit(128 + signal.SIGTERM)

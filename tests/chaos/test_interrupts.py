@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import time
@@ -95,6 +96,61 @@ def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> No
         assert time.monotonic() - begin < PROMPTLY
         shown.assert_gone()
         shown.assert_intact()
+    goes_on(scene)
+
+
+INT, TERM = signal.SIGINT, signal.SIGTERM
+DELAYS = [
+    [(0.01, INT)],
+    [(0.1, INT), (0.03, INT)],
+    [(0.03, INT), (0.05, INT), (0.02, TERM)],
+    [(0.2, INT)],
+    [(0.06, TERM)],
+    [(0.15, INT), (0.1, TERM)],
+]
+"""After a first Ctrl-C: so many seconds later another signal, and so on."""
+
+
+def is_undisturbed(scene: Scene, delays: list[tuple[float, signal.Signals]], first: int) -> None:
+    """Signals that follow the first one change nothing of how the program ends."""
+    with terminal(scene, by_command_line(scene)) as shown:
+        shown.until_started(scene.started() + 5)
+        before = photograph(scene.yard)
+        os.kill(shown.pid, first)
+        for seconds, number in delays:
+            time.sleep(seconds)  # the moment is what this is about
+            if shown.process.poll() is None:
+                os.kill(shown.pid, number)
+        assert shown.wait() == 128 + first, (delays, shown.end)
+        assert "Traceback" not in shown.text, (delays, shown.text)
+        assert "Exception" not in shown.text, (delays, shown.text)
+        assert shown.text.count("runyard resume") == 1, (delays, shown.text)
+        shown.assert_gone()
+        shown.assert_intact()
+    kept = photograph(scene.yard)
+    before.assert_within(kept)
+    assert kept.engines == []
+
+
+@pytest.mark.parametrize("backend", ["processes", "threads", "async", "serial"])
+def test_signals_after_the_first_disturb_nothing(tmp_path: Path, backend: str) -> None:
+    scene = Scene(tmp_path, tasks=2000, pace=0.02, backend=backend)
+    for turn, delays in enumerate(DELAYS):
+        is_undisturbed(scene, delays, TERM if turn == 2 else INT)
+    goes_on(scene)
+
+
+@slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("backend", ["processes", "threads", "async", "serial"])
+def test_signals_at_any_moment_after_the_first_disturb_nothing(
+    tmp_path: Path, backend: str
+) -> None:
+    scene, lot = Scene(tmp_path, tasks=20_000, pace=0.01, backend=backend), random.Random(7)
+    for _ in range(60):
+        count = lot.randint(1, 3)
+        delays = [(lot.uniform(0.001, 0.3), lot.choice([INT, INT, TERM])) for _ in range(count)]
+        is_undisturbed(scene, delays, lot.choice([INT, INT, TERM]))
     goes_on(scene)
 
 

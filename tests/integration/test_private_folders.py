@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -36,7 +35,8 @@ AGAIN = """
 import os, sys
 os.umask(0)
 from runyard.cli.main import main
-main(["run", "mine:modes", "--replicates", "1", "--name", "b", "--backend", "serial", "--no-progress"])
+run = ["run", "mine:modes", "--replicates", "1", "--name", "b", "--no-progress"]
+main([*run, "--backend", "serial"])
 main([sys.argv[1], "b/0" if sys.argv[1] == "repro" else "b"])
 """
 
@@ -58,7 +58,7 @@ def seen_by_the_task(project: Path, program: str, word: str) -> dict[str, str]:
         [sys.executable, "-c", program, word], cwd=project, env=variables, timeout=100, check=True,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    assert not os.listdir(project / "t")
+    assert not list((project / "t").iterdir())
     found = json.loads((project / "modes").read_text())
     return {name.rpartition("-")[0]: mode for name, mode in found.items()}
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from runyard import interrupts
 from runyard.attempt.slots import Note
 from runyard.attempt.wire import Report
 from runyard.backends import tree
@@ -382,8 +383,9 @@ def keep_crew(crew: Crew) -> None:
 
 def close_crews() -> None:
     """End every warm worker of this process."""
-    while _idle:
-        _idle.pop().release()
+    with interrupts.handled(signal.SIG_IGN):  # it takes a moment, and then the process ends
+        while _idle:
+            _idle.pop().release()
 
 
 def _forget_after_fork() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import warnings
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from runyard import __version__
+from runyard import __version__, interrupts
 from runyard.addresses import masked, scrubbed
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
@@ -81,17 +79,22 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> int:
     """Run the command line; its exit code."""
     words = sys.argv[1:] if args is None else args
-    session = Session(is_program=args is None)
+    is_program = args is None
+    session = Session(is_program=is_program)
     if "--json" in words:
         session.use_json()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+    interrupts.forget_end()
+    heard = [n for n in interrupts.SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
+    before = interrupts.handle(interrupts.raise_once, heard)
     try:
         return _call(session, words)
     except BrokenPipeError:
         return _broken_pipe(session)
     finally:
+        interrupts.note_end()
         session.close()
+        # Python itself is still to end, and a signal could only spoil that.
+        interrupts.restore(dict.fromkeys(before, signal.SIG_IGN) if is_program else before)
 
 
 def _call(session: Session, words: list[str]) -> int:
@@ -103,6 +106,7 @@ def _call(session: Session, words: list[str]) -> int:
         ):  # which a notice tells here
             code = cli.invoke(context)
         session.flush()
+        interrupts.note_end()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -155,7 +159,3 @@ def _broken_pipe(session: Session) -> int:
     """Whoever read our output has gone: end without a word."""
     session.abandon()
     return 128 + signal.SIGPIPE
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    raise SystemExit(128 + number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runyard import interrupts
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import UsageError
 
@@ -25,6 +26,10 @@ def mcp(session: Session, queue: str) -> int:
         ) from error
     from runyard.doors.agent.executor import BatchExecutor
 
-    with session.yard(create=True) as yard, BatchExecutor(yard, queue=queue) as executor:
+    with (
+        session.yard(create=True) as yard,
+        BatchExecutor(yard, queue=queue) as executor,
+        interrupts.by_asyncio(),
+    ):
         make_server(executor).run("stdio")
     return 0

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from runyard import clock
+from runyard import clock, interrupts
 from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.doors.agent.arguments import duration
@@ -27,7 +27,7 @@ def wait_for(
     name = executor.ledger.name
     seconds = None if timeout is None else duration(timeout, "timeout")
     watched = _Watched(executor, name)
-    with show(executor.yard.bus, None):
+    with show(executor.yard.bus, None), interrupts.by_asyncio():
         response = asyncio.run(
             executor.perform_wait(seconds, watched.see, tasks=list(tasks) or None)
         )

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from runyard import clock
-from runyard.attempt import forked
-from runyard.attempt.runner import StopNow
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Job
 from runyard.backends.base import Backend
@@ -40,6 +35,7 @@ from runyard.schedule.listed import cancel_doomed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
+from runyard.schedule.signals import Signals
 from runyard.schedule.supply import history_of
 from runyard.schedule.sweep import run_folder, sweep_dead_engines
 from runyard.spaces import Workspaces, task_folder
@@ -89,7 +85,7 @@ class Engine:
         self._time = clock.steady()
         self._check_options()
         self._seed_before = ""  # the hash seed of what is recorded
-        self.signal: int | None = None  # what interrupted the run
+        self._signals = Signals(self._tell, lambda: store.hurry(StoreAway.last_seconds))
 
     def _check_options(self) -> None:
         """Refuse what this backend or its workers could not do, or could not read."""
@@ -110,14 +106,23 @@ class Engine:
             template = Path(batch.row.root, options.template)
             Workspaces(self._batch_folder, keep=options.keep, template=template)
 
+    @property
+    def signal(self) -> int | None:
+        """What interrupted the run."""
+        return self._signals.first
+
     def run(self) -> End:
         """Until the batch ends or something ends the run; the store is in order either way."""
+        with self._signals.heard():
+            return self._run()
+
+    def _run(self) -> End:
         backend = self._backend
         begin = clock.monotonic()
         number = self._sign_on()
         end: End | None = None
         loop: Loop | None = None
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack, self._signals.obeyed():
             stack.enter_context(clock.pauses.counted())
             # From the last to the first: nothing more comes in, all of it is written, sign off.
             stack.callback(self._store.relax)
@@ -140,8 +145,8 @@ class Engine:
                 self._say(recorder, event)
             if self._intake is None or self._intake.keep_values:
                 stack.callback(self._describe(recorder).finish)
-            with self._signals(loop):
-                reached = loop.run()
+            self._signals.loop = loop
+            reached = loop.run()
             self._store.check_place()  # or all of it may be recorded nowhere
             end = reached
         if meter is not None and end in (End.METRIC, End.FINISHED):
@@ -278,6 +283,9 @@ class Engine:
             return not self._intake.only
         return self._recorded.listed and view.has_priorities(self._recorded.id)
 
+    def _tell(self, text: str) -> None:
+        self._publish(Notice(batch=self._recorded.name, text=text))
+
     def _say(self, recorder: Recorder, event: Event) -> None:
         event = replace(event, engine=self._number)
         if not event.live_only:
@@ -365,33 +373,3 @@ class Engine:
             return AuditLog(path, redact=self._redactor.redact)
 
         return log
-
-    @contextlib.contextmanager
-    def _signals(self, loop: Loop) -> Iterator[None]:
-        """Once: finish what runs. Twice: at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        here = forked.pid
-
-        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-            if forked.pid != here:  # a child that a task forked: it has nothing to finish
-                signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
-                signal.raise_signal(number)
-                return
-            if self.signal is not None:
-                self._store.hurry(StoreAway.last_seconds)
-                raise StopNow
-            self.signal = number
-            loop.stop(End.INTERRUPTED)
-            tasks = "1 running task" if loop.running == 1 else f"{loop.running} running tasks"
-            text = f"finishing {tasks}; Ctrl-C again to stop at once"
-            self._publish(Notice(batch=self._recorded.name, text=text))
-
-        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

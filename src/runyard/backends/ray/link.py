@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import time
 from importlib.util import find_spec
 from typing import BinaryIO
 
+from runyard import interrupts
 from runyard.backends import tree
 from runyard.backends.base import usable_cores
 from runyard.backends.crew import LoadedCode, interpreter_flags, module_path
@@ -237,8 +239,9 @@ def keep_link(link: Link) -> None:
 
 def close_links() -> None:
     """End every warm bridge of this process, with the Ray that it started."""
-    while _idle:
-        _idle.pop().close()
+    with interrupts.handled(signal.SIG_IGN):
+        while _idle:
+            _idle.pop().close()
 
 
 def _forget_after_fork() -> None:
