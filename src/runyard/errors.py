@@ -12,6 +12,11 @@ by class name, and are the same on every backend.
 
 from __future__ import annotations
 
+import errno
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says where there is no room."""
+
 
 class RunyardError(Exception):
     """The root of every error that Runyard raises on purpose."""

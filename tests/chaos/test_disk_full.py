@@ -48,8 +48,8 @@ def test_a_file_that_may_not_grow_stops_the_run_and_nothing_is_lost(
 @contextlib.contextmanager
 def small_disk(place: Path, size: int) -> Iterator[bool]:
     """A file system of this size; False where this user may not mount one."""
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    place.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes=1000", "tmpfs", str(place)]
     try:
         mounted = subprocess.run(mount, capture_output=True).returncode == 0
     except FileNotFoundError:

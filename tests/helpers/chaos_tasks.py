@@ -60,6 +60,25 @@ def steady(ctx: ry.Context, x: int) -> float:
     return float(ctx.rng.random()) + x
 
 
+def in_a_workspace(ctx: ry.Context, x: int) -> int:
+    """A task with a folder of its own, in which it trusts whatever else may be wrong."""
+    note(x)
+    try:
+        where = ctx.workspace
+    except Exception:
+        return -1
+    (where / "file").write_text(str(x))
+    return x
+
+
+def talkative(x: int) -> int:
+    """A task whose output is too long for the store."""
+    note(x)
+    for _ in range(40):
+        print("x" * 5000)
+    return x
+
+
 def with_child(x: int) -> int:
     """A task that waits for a process of its own."""
     note(x)

@@ -17,23 +17,18 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TextIO
 
 from runyard.attempt import forked
-from runyard.spaces import task_folder
+from runyard.attempt.kept import STREAMS, clipped, filed, part
+from runyard.attempt.trouble import OURS, Stuck, Trouble
+from runyard.errors import EngineError
+from runyard.spaces import clear_errors
 from runyard.spec.outcome import Printed
-
-IN_STORE = 64 * 1024
-"""A longer stream goes into a file of the task's own."""
-
-LIMIT = 10 * 1024 * 1024
-"""A longer stream keeps its first and last half of this."""
-
-STREAMS = ("stdout", "stderr")
 
 
 class Output:
@@ -43,6 +38,9 @@ class Output:
     """After a task shorter than this, `end` is needed only if `written` is not empty."""
 
     written: set[bool] = set()  # noqa: RUF012
+
+    trouble: Trouble | None = None
+    """Why what the last task printed could not be kept."""
 
     def begin(self) -> None:
         """A task is about to start."""
@@ -68,14 +66,16 @@ class SpoolOutput(Output):
         self._seen = 0
         self._passed_python = False
         self._files = list(spool_files(spool).values())
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._descriptors = [os.open(path, flags, 0o600) for path in self._files]
         self._before = [(number, os.dup(number)) for number in (1, 2)]
-        self._descriptors = []
-        for number, (name, path) in enumerate(spool_files(spool).items(), start=1):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        for number, (name, descriptor) in enumerate(
+            zip(STREAMS, self._descriptors, strict=True), start=1
+        ):
             os.dup2(descriptor, number)
-            self._descriptors.append(descriptor)
             setattr(sys, name, _own_stream(number))
         touched.clear()
+        _unwritten.clear()
 
     @property
     def descriptors(self) -> list[int]:
@@ -90,8 +90,15 @@ class SpoolOutput(Output):
             _put_back_streams()
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
-            printed = _taken(self._descriptors, batch, task, attempt)
+            try:
+                texts = _taken(self._descriptors)
+                printed = filed(texts, batch, task, attempt, strict=True)
+            except EngineError as error:
+                self.trouble = Trouble.of(error)
             self._passed_python |= not by_python
+        if _unwritten:
+            self.trouble = Trouble.of(_unwritten[0])
+            _unwritten.clear()
         self._seen += 1
         # Too short to have started a process, and none has printed past Python: trust the flag.
         learnt = self._seen > self.LEARNING and not self._passed_python
@@ -110,6 +117,10 @@ class SpoolOutput(Output):
             os.close(descriptor)
 
 
+_unwritten: list[EngineError] = []
+"""What the spool did not take."""
+
+
 touched: set[bool] = set()
 """Not empty: the task wrote something, or moved elsewhere; it has to be tidied up after."""
 
@@ -124,11 +135,28 @@ class _Bytes(io.BufferedWriter):
         return super().write(data)
 
 
+class _Raw(io.FileIO):
+    """The spool as Python writes to it: that it takes no more is not the task's affair."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in OURS:
+                raise
+            try:
+                with clear_errors("keep what it prints"):
+                    raise
+            except EngineError as trouble:
+                _unwritten.append(trouble)
+            return len(data)  # else it would be written once more, among what the next task prints
+
+
 class _Text(io.TextIOWrapper):
     """A stream on a descriptor that says when it is written to."""
 
     def __init__(self, number: int) -> None:
-        raw = io.FileIO(number, "wb", closefd=False)
+        raw = _Raw(number, "wb", closefd=False)
         super().__init__(_Bytes(raw), "utf-8", "backslashreplace", line_buffering=True)
 
     def close(self) -> None:
@@ -174,8 +202,11 @@ class ChildStream:
             self._stream.flush()
             self.descriptor = os.dup(self._stream.fileno())
         else:
-            with tempfile.TemporaryFile() as file:
-                self.descriptor = os.dup(file.fileno())
+            try:
+                with tempfile.TemporaryFile() as file:
+                    self.descriptor = os.dup(file.fileno())
+            except OSError as error:
+                raise Stuck(Trouble(f"no file for what it prints: {error}")) from error
         self._start = os.lseek(self.descriptor, 0, os.SEEK_END)
         self._lane = _lane_here() if isinstance(self._stream, _Router) else None
         if self._lane is not None:
@@ -213,7 +244,8 @@ def salvage(spool: Path, batch: Path, task: int, attempt: int) -> Printed | None
             files = [stack.enter_context(p.open("r+b")) for p in spool_files(spool).values()]
         except FileNotFoundError:  # it died before it had one
             return None
-        return _taken([file.fileno() for file in files], batch, task, attempt)
+        texts = _taken([file.fileno() for file in files])
+        return filed(texts, batch, task, attempt, strict=False)
 
 
 def remove_spool(spool: Path) -> None:
@@ -222,43 +254,15 @@ def remove_spool(spool: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _taken(descriptors: list[int], batch: Path, task: int, attempt: int) -> Printed | None:
-    """What is in the spool, which is empty afterwards."""
-    streams = []
-    for name, descriptor in zip(STREAMS, descriptors, strict=True):
+def _taken(descriptors: list[int]) -> list[bytes]:
+    """What is in the spool's files, which are empty afterwards."""
+    texts = []
+    for descriptor in descriptors:
         size = os.fstat(descriptor).st_size
-        text = b""
+        texts.append(clipped(partial(os.pread, descriptor), size) if size else b"")
         if size:
-            text = _clipped(partial(os.pread, descriptor), size)
             os.ftruncate(descriptor, 0)
-        streams.append(_or_filed(text, batch, task, attempt, name))
-    return Printed(task, attempt, *streams) if any(s != b"" for s in streams) else None
-
-
-def _or_filed(text: bytes, batch: Path, task: int, attempt: int, name: str) -> bytes | None:
-    """The text if it goes to the store; None once it is in a file of its own."""
-    if len(text) <= IN_STORE:
-        return text
-    folder = task_folder(batch, task, attempt)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(text)
-    except OSError:  # a full disk costs only this text
-        return text[-IN_STORE:]
-    return None
-
-
-def _clipped(read: Callable[[int, int], bytes], size: int) -> bytes:
-    """All that there is, or its ends; `read` takes how much, and from where."""
-    if size <= LIMIT:
-        return read(size, 0)
-    half = LIMIT // 2
-    mark = f"\n… {size - LIMIT} bytes left out …\n".encode()
-    return read(half, 0) + mark + read(half, size - half)
-
-
-def _part(text: bytes, size: int, at: int) -> bytes:
-    return text[at : at + size]
+    return texts
 
 
 class StreamOutput(Output):
@@ -281,16 +285,21 @@ class StreamOutput(Output):
 
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
         _lane.set(self._before)  # of the task that this one runs inside, if any
-        return self.so_far(batch, task, attempt) if self.kept else None
+        if not self.kept:
+            return None
+        try:
+            return filed(self._texts(), batch, task, attempt, strict=True)
+        except EngineError as error:
+            self.trouble = Trouble.of(error)
+            return None
 
     def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:
-        streams = []
+        return filed(self._texts(), batch, task, attempt, strict=False)
+
+    def _texts(self) -> list[bytes]:
         with self.reading:
             texts = [self._text(name).encode("utf-8", "backslashreplace") for name in STREAMS]
-        for name, text in zip(STREAMS, texts, strict=True):
-            text = _clipped(partial(_part, text), len(text))
-            streams.append(_or_filed(text, batch, task, attempt, name))
-        return Printed(task, attempt, *streams) if any(s != b"" for s in streams) else None
+        return [clipped(partial(part, text), len(text)) for text in texts]
 
     def _text(self, name: str) -> str:
         kept = self.kept.get(name)

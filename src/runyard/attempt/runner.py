@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
+import errno
 import os
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from time import time as now
-from typing import Any, NamedTuple, cast
-
-import msgspec
+from typing import Any, cast
 
 from runyard.attempt import forked
 from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context, enter
-from runyard.attempt.load import load
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
-from runyard.attempt.packed import call_packed, pack_error
+from runyard.attempt.packed import pack_error
+from runyard.attempt.program import Program, Work
 from runyard.attempt.raised import class_names, error_info
 from runyard.attempt.slots import Slots
-from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
-from runyard.errors import NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
+from runyard.attempt.trouble import OURS, Stuck, Trouble, cause, is_full
+from runyard.attempt.wire import Completed, Emission, Failure
+from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
-from runyard.spec.batch import ListedTask, decode_listed
-from runyard.spec.codec import checksum, decode, encode_as
+from runyard.spec.codec import checksum, encode_as
 from runyard.spec.outcome import OutcomeRow, Printed
-from runyard.spec.plan import Plan
 from runyard.spec.status import COMPLETED, FAILED
-from runyard.spec.task import Target, wants_context
 
 
 class StopNow(KeyboardInterrupt):
@@ -48,87 +43,6 @@ class StopNow(KeyboardInterrupt):
 
 Result = OutcomeRow | Completed | Failure
 """What an attempt came to."""
-
-
-class Call(NamedTuple):
-    """A function, and how it wants to be called."""
-
-    function: Callable[..., Any]
-    wants_context: bool
-    is_coroutine: bool
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Call:
-        """Look at a function once."""
-        call = getattr(function, "__call__", function)  # noqa: B004
-        is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-        return cls(function, wants_context(function), is_coroutine)
-
-
-class Work(msgspec.Struct, gc=False):
-    """One task, ready to be called."""
-
-    task: int
-    attempt: int
-    params: dict[str, Any]
-    call: Call
-    listed: ListedTask | None = None
-    packed: bool = False  # it brought its call along, and wants its error back
-
-
-class Program:
-    """A job's plan and functions, loaded once a process and shared by its lanes."""
-
-    def __init__(
-        self, job: Job, loading: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
-        self.job = job
-        self._loading = loading  # around the import of a function
-        self.seed = int(job.seed)
-        self.plan = Plan.from_data(decode(job.plan)) if job.plan is not None else None
-        self._calls: dict[tuple[str, str], Call] = {}
-        self.only = self.call(job.target) if job.target is not None else None
-
-    def call(self, target: tuple[str, str]) -> Call:
-        """The function behind a target, loaded on first use; one that can't be loaded raises."""
-        if target not in self._calls:
-            try:
-                with self._loading():
-                    function = load(Target(*target), self.job.root, self.job.functions)  # type: ignore[arg-type]
-                self._calls[target] = Call.of(function)
-            except Exception as error:
-                self._calls[target] = Call(_raising(error), False, False)
-        return self._calls[target]
-
-    def seed_key(self, work: Work) -> Callable[[], tuple[bytes, int]]:
-        """What gives that from which a task's seed comes."""
-        if work.listed is not None:
-            return work.listed.seed_key
-        assert self.plan is not None
-        return partial(self.plan.seed_key, work.task)
-
-    def work(self, chunk: Chunk) -> Iterator[Work]:
-        """The chunk's tasks, ready to be called."""
-        if chunk.items is None:
-            assert self.plan is not None
-            assert self.only is not None
-            for task, params in self.plan.walk(chunk.low, chunk.high):
-                yield Work(task, 0, params, self.only)
-            return
-        for item in chunk.items:
-            yield self._item(item)
-
-    def _item(self, item: Item) -> Work:
-        if item.content is None:
-            assert self.plan is not None
-            assert self.only is not None
-            return Work(item.task, item.attempt, self.plan.params(item.task), self.only)
-        listed = decode_listed(item.content)
-        if item.call is not None:
-            packed = Call(partial(call_packed, item.call), False, False)
-            return Work(item.task, item.attempt, {}, packed, listed, True)
-        call = self.call((listed.target.kind, listed.target.ref))
-        return Work(item.task, item.attempt, dict(listed.params), call, listed)
 
 
 class Runner:
@@ -169,15 +83,18 @@ class Runner:
         self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
         # Whether there is anything to do before a task but to note it.
         self._prepared = home is None or job.chdir
+        self._stuck: Trouble | None = None  # what is between this attempt and an outcome
         self.leaving = False  # the lane is given up: what its task raises now is no outcome
         self.ended = 0.0  # when the last attempt did
 
     def run(self, work: Work, chunk: int = 0) -> Result:
-        """One attempt, from its start to its row."""
+        """One attempt, from its start to its row; Stuck where it can't have one."""
         call = work.call
         begin = perf_counter()
         started = self._begin(work, chunk, begin)
         try:
+            if self._prepared:
+                self._prepare()
             if call.wants_context:
                 value = call.function(ctx=self.context(), **work.params)
             else:
@@ -192,7 +109,8 @@ class Runner:
             if self._pid != forked.pid:
                 forked.leave(error)
             if isinstance(error, StopNow):
-                self._end(work, ok=False)
+                with suppress(Stuck):
+                    self._end(work, ok=False)
                 raise
             self.ended = perf_counter()
             return self._failed(work, error, started, self.ended - begin)
@@ -203,6 +121,8 @@ class Runner:
         begin = perf_counter()
         started = self._begin(work, chunk, begin)
         try:
+            if self._prepared:
+                self._prepare()
             extra = {"ctx": self.context()} if call.wants_context else {}
             if call.is_coroutine:
                 value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
@@ -217,7 +137,8 @@ class Runner:
             if self._pid != forked.pid:
                 forked.leave(error)
             if self.leaving:
-                self._end(work, ok=False)
+                with suppress(Stuck):
+                    self._end(work, ok=False)
                 raise
             self.ended = perf_counter()
             return self._failed(work, error, started, self.ended - begin)
@@ -250,7 +171,13 @@ class Runner:
 
     def make_workspace(self, task: int, attempt: int) -> Path:
         """The task's own folder, made anew."""
-        return self._spaces.create(task, attempt)
+        try:
+            return self._spaces.create(task, attempt)
+        except EngineError as error:
+            # In a process of its own a task has opened the files that are too many.
+            if self._home is None or cause(error.__cause__) != errno.EMFILE:
+                self._stuck = Trouble.of(error)
+            raise
 
     def printed(self, task: int, attempt: int) -> Printed | None:
         """What an attempt that is given up has printed until now."""
@@ -276,26 +203,37 @@ class Runner:
         self._note(self._batch, work.task, work.attempt, chunk, begin)
         self._work = work
         self._context = None
-        if self._prepared:
-            self._output.begin()
-            if self._home is None:  # a worker process has one lane, which makes it when asked
-                enter(self.context())
-            if self.program.job.chdir:
-                os.chdir(self.context().workspace)
         return started
 
+    def _prepare(self) -> None:
+        self._output.begin()
+        if self._home is None:  # a worker process has one lane, which makes it when asked
+            enter(self.context())
+        if self.program.job.chdir:
+            os.chdir(self.context().workspace)
+
     def _end(self, work: Work, *, ok: bool) -> Printed | None:
+        """Tidy up after the attempt; what it printed."""
         printed = self._output.end(self._folder, work.task, work.attempt)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
         self._end_context(ok=ok)
+        stuck, self._stuck = self._stuck or self._output.trouble, None
+        if stuck is not None:
+            self._output.trouble = None
+            raise Stuck(stuck._replace(task=work.task))
         return printed
 
     def _end_context(self, *, ok: bool) -> None:
         """Whoever still holds on to the context holds that of a task that has ended."""
         found, self._context = self._context, None
         if found is not None and found.end():
-            self._spaces.settle(found.task, found.attempt, ok=ok)
+            try:
+                self._spaces.settle(found.task, found.attempt, ok=ok)
+            except EngineError as error:
+                if cause(error.__cause__) not in OURS:
+                    raise
+                self._stuck = Trouble.of(error)
 
     def _completed(self, work: Work, value: Any, started: float, seconds: float) -> Result:
         data = self._none if value is None else self._encode(self._codec, value)
@@ -306,7 +244,7 @@ class Runner:
         if limit is not None and seconds > limit:
             error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
             return self._failed(work, error, started, seconds)._replace(late=sealed)
-        if seconds > self._output.quick or self._written:
+        if seconds > self._output.quick or self._written or self._stuck is not None:
             printed = self._end(work, ok=True)
             if printed is not None:
                 return Completed(sealed, printed)
@@ -315,6 +253,11 @@ class Runner:
         return sealed
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
+        if isinstance(error, Stuck):
+            self._stuck = error.trouble
+        elif cause(error) in (errno.ENOSPC, errno.EDQUOT) and is_full(self._folder / "tasks"):
+            # What the task wrote may be little beside what filled the disk.
+            self._stuck = Trouble(f"{error}, and the disk of the yard is full.", True)
         if isinstance(error, MemoryError):
             traceback.clear_frames(error.__traceback__)  # of what took the memory
             with beyond_the_limit():
@@ -386,10 +329,3 @@ def _encode_beyond_the_limit(codec: str, value: Any) -> bytes:
     """A value's bytes; the encoder does not survive that memory runs out under it."""
     with beyond_the_limit():
         return encode_as(codec, value)
-
-
-def _raising(error: Exception) -> Callable[..., Any]:
-    def fail(**params: Any) -> Any:  # noqa: ARG001
-        raise error
-
-    return fail

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runyard.attempt.trouble import Trouble
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.task import Keep
 
@@ -137,6 +138,7 @@ class Report(NamedTuple):
     seconds: float  # spent in tasks since the last report
     finished: bool  # nothing more will come of this chunk
     change: Change | None = None  # the first in this process
+    trouble: Trouble | None = None  # why the chunk ended before its end
 
 
 class Loss(NamedTuple):

@@ -13,8 +13,10 @@ from contextlib import ExitStack
 
 from runyard.attempt.context import follow_threads
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Result, Runner
+from runyard.attempt.program import Program
+from runyard.attempt.runner import Result, Runner
 from runyard.attempt.slots import Note, Slots
+from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
@@ -142,17 +144,24 @@ class _Lane:
         while True:
             chunk = await self.chunks.get()
             self._chunk, self._done = chunk.id, 0
-            for work in self.runner.program.work(chunk):
-                if self.abandoned or self._slots.stopped(self.number) >= chunk.id:
-                    break
-                result = await self.runner.run_async(work, chunk.id)
-                self._done += 1
-                self._bring(result)
+            stuck = await self._work_through(chunk)
             if self.abandoned:
                 return
             self.runner.rest()
-            self._bring(None)
+            self._bring(stuck)
 
-    def _bring(self, what: Result | Emission | None) -> None:
+    async def _work_through(self, chunk: Chunk) -> Trouble | None:
+        for work in self.runner.program.work(chunk):
+            if self.abandoned or self._slots.stopped(self.number) >= chunk.id:
+                break
+            try:
+                result = await self.runner.run_async(work, chunk.id)
+            except Stuck as stuck:
+                return stuck.trouble
+            self._done += 1
+            self._bring(result)
+        return None
+
+    def _bring(self, what: Result | Emission | Trouble | None) -> None:
         if not self.abandoned:
             self._inbox.put(News(self.number, self._chunk, self._done, what))

@@ -9,15 +9,19 @@ in the order of its chunks. Deciding what runs where, when and how often is not 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from runyard.attempt.slots import Note, Slots
 from runyard.attempt.wire import Chunk, Job, Loss, Report
+from runyard.errors import BackendError
 from runyard.spec.hash_seed import own_seed
 
 
@@ -123,6 +127,19 @@ class Backend(ABC):
     def pids(self) -> list[int]:
         """Worker processes, where there are any."""
         return []
+
+
+@contextmanager
+def starting(what: str = "workers") -> Iterator[None]:
+    """Say in Runyard's words why workers can't be started."""
+    try:
+        yield
+    except OSError as error:
+        hint = "raise the limit (`ulimit -n`), or use fewer workers"
+        few = error.errno in (errno.EMFILE, errno.ENFILE)
+        raise BackendError(
+            f"{what} can't be started: {error.strerror}", hint=hint if few else None
+        ) from error
 
 
 def usable_cores() -> int:

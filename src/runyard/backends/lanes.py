@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 from runyard import clock
 from runyard.attempt.runner import Result
 from runyard.attempt.slots import Note
+from runyard.attempt.trouble import Trouble
 from runyard.attempt.wire import Completed, Emission, Failure, Loss, Report
 from runyard.spec.outcome import Printed
 
 
 class News(NamedTuple):
-    """One thing from a lane: what an attempt came to, an emission, or the end of its chunk."""
+    """One thing from a lane: what an attempt came to, an emission, or its chunk's end."""
 
     lane: int
     chunk: int
     done: int
-    what: Result | Emission | None  # None: the chunk is finished
+    what: Result | Emission | Trouble | None  # None: the chunk is finished, as with trouble
 
 
 class Inbox:
@@ -63,13 +64,17 @@ def _report(news: list[News]) -> Report:
             seconds += what.row.seconds
         elif isinstance(what, Emission):
             emitted.append(what)
-        elif what is not None:
+        elif what is not None and not isinstance(what, Trouble):
             if isinstance(what, Completed):
                 printed.append(what.printed)
                 what = what.row
             rows += what
             seconds += what[6]
-    return Report(lane, chunk, done, rows, failures, printed, emitted, seconds, last is None)
+    trouble = last if isinstance(last, Trouble) else None
+    finished = last is None or trouble is not None
+    return Report(
+        lane, chunk, done, rows, failures, printed, emitted, seconds, finished, trouble=trouble
+    )
 
 
 def loss_of(lane: int, note: Note, error: str, reason: str, printed: Printed | None = None) -> Loss:

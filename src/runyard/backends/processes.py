@@ -35,7 +35,7 @@ from runyard.attempt.wire import (
     encode_job,
 )
 from runyard.backends import tree
-from runyard.backends.base import Backend, Capabilities
+from runyard.backends.base import Backend, Capabilities, starting
 from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
 from runyard.backends.worker import CHUNK, JOB, MUTE, REST
 from runyard.errors import BackendError
@@ -66,7 +66,8 @@ class ProcessesBackend(Backend):
         """With an environment, its variables are set for the workers besides those there are."""
         super().__init__(lanes)
         self._environment = environment
-        self._crew = take_crew(lanes, environment)
+        with starting():
+            self._crew = take_crew(lanes, environment)
         self._job: Job | None = None
         self._frame = b""
         self._ready: list[Report | Loss] = []
@@ -76,7 +77,7 @@ class ProcessesBackend(Backend):
     def open(self, job: Job, slots: Slots) -> None:
         if self._crew.is_outdated(job.code):
             self._crew.release()
-            self._crew = Crew(self.lanes, self._environment)
+            self._crew = self._new_crew()
         self._job = job
         self._slots = slots
         self._frame = encode_job(job)
@@ -202,7 +203,7 @@ class ProcessesBackend(Backend):
         self.notices.append(
             "the process that looks after the workers died; another one has taken its place"
         )
-        self._crew = Crew(self.lanes, self._environment)
+        self._crew = self._new_crew()
         for lane in self._crew.lanes:
             self._slots.clear(lane.number)
             self._crew.write(lane, JOB, self._frame)
@@ -269,8 +270,13 @@ class ProcessesBackend(Backend):
                 hint="leave the files of a yard alone while it is in use; `runyard resume` goes on",
             )
         self._slots.clear(lane.number)
-        self._crew.fork(lane)
+        with starting("a worker"):
+            self._crew.fork(lane)
         self._crew.write(lane, JOB, self._frame)
+
+    def _new_crew(self) -> Crew:
+        with starting():
+            return Crew(self.lanes, self._environment)
 
     def _spool(self, lane: int) -> Path:
         assert self._job is not None

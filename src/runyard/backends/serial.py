@@ -13,8 +13,10 @@ from types import FrameType
 from runyard import clock
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Result, Runner, Work
+from runyard.attempt.program import Program, Work
+from runyard.attempt.runner import Result, Runner
 from runyard.attempt.slots import Note, Slots
+from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News
@@ -88,13 +90,20 @@ class SerialBackend(Backend):
         chunk, works = self._current
         work = None if self._slots.stopped(0) >= chunk.id else next(works, None)
         if work is None:
-            self._slots.idle(0)
-            self._current = None
-            self._inbox.put(News(0, chunk.id, self._done, None))
+            self._finish(chunk, None)
             return
-        result = self._run(work, chunk.id)
+        try:
+            result = self._run(work, chunk.id)
+        except Stuck as stuck:
+            self._finish(chunk, stuck.trouble)
+            return
         self._done += 1
         self._inbox.put(News(0, chunk.id, self._done, result))
+
+    def _finish(self, chunk: Chunk, trouble: Trouble | None) -> None:
+        self._slots.idle(0)
+        self._current = None
+        self._inbox.put(News(0, chunk.id, self._done, trouble))
 
     def _run(self, work: Work, chunk: int) -> Result:
         runner = self._runner

@@ -13,8 +13,10 @@ from contextlib import ExitStack
 
 from runyard.attempt.context import follow_threads
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.runner import Program, Result, Runner
+from runyard.attempt.program import Program
+from runyard.attempt.runner import Result, Runner
 from runyard.attempt.slots import Note, Slots
+from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News, loss_of
@@ -97,21 +99,28 @@ class _Lane:
     def _work(self) -> None:
         while (chunk := self.chunks.get()) is not None:
             self._chunk, self._done = chunk.id, 0
-            for work in self.runner.program.work(chunk):
-                if self.abandoned or self._slots.stopped(self._number) >= chunk.id:
-                    break
-                result = self.runner.run(work, chunk.id)
-                self._done += 1
-                self._bring(result)
+            stuck = self._work_through(chunk)
             if self.abandoned:
                 break
             self.runner.rest()
-            self._bring(None)
+            self._bring(stuck)
         self.runner.close()
+
+    def _work_through(self, chunk: Chunk) -> Trouble | None:
+        for work in self.runner.program.work(chunk):
+            if self.abandoned or self._slots.stopped(self._number) >= chunk.id:
+                break
+            try:
+                result = self.runner.run(work, chunk.id)
+            except Stuck as stuck:
+                return stuck.trouble
+            self._done += 1
+            self._bring(result)
+        return None
 
     def _emit(self, emission: Emission) -> None:
         self._bring(emission)
 
-    def _bring(self, what: Result | Emission | None) -> None:
+    def _bring(self, what: Result | Emission | Trouble | None) -> None:
         if not self.abandoned:
             self._inbox.put(News(self._number, self._chunk, self._done, what))

@@ -25,8 +25,10 @@ from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
-from runyard.attempt.runner import Program, Result, Runner
+from runyard.attempt.program import Program
+from runyard.attempt.runner import Result, Runner
 from runyard.attempt.slots import Slots
+from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import (
     Change,
     Chunk,
@@ -40,6 +42,8 @@ from runyard.attempt.wire import (
     encode_report,
 )
 from runyard.backends import tree
+from runyard.errors import EngineError
+from runyard.spaces import clear_errors
 from runyard.spec.outcome import WIDTH, Printed
 
 FLUSH_SECONDS = 0.05
@@ -86,6 +90,7 @@ class Outbox:
         self._emitted: deque[Emission] = deque()
         self._trusted = 0  # of the results, the first ones
         self._change: Change | None = None
+        self.trouble: Trouble | None = None  # why the chunk can't go on
         self._chunk = 0
         self._done = 0
         self._warden = os.getppid()
@@ -97,6 +102,7 @@ class Outbox:
         """What comes now belongs to this chunk."""
         self._chunk = chunk
         self._done = 0
+        self.trouble = None
         self._busy.set()
 
     def emit(self, emission: Emission) -> None:
@@ -169,7 +175,7 @@ class Outbox:
         data = encode_report(
             Report(
                 self._lane, self._chunk, done, rows, failures, printed, emitted, seconds, finished,
-                self._change,
+                self._change, self.trouble if finished else None,
             )
         )  # fmt: skip
         if len(data) > LARGEST:
@@ -240,6 +246,7 @@ class Worker:
         self._spool: SpoolOutput | None = None
         self._slots: Slots | None = None
         self._runner: Runner | None = None
+        self._trouble: Trouble | None = None  # what kept it from beginning with the batch
         self._limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_DATA,)}
 
     def serve(self) -> None:
@@ -273,23 +280,32 @@ class Worker:
             self._slots = Slots(Path(job.slots), 0, create=False)
         except FileNotFoundError:  # the batch ended before this worker began
             return
-        if job.capture:
-            self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
-        output = self._spool or Output()
-        program = Program(job, self._state.loading)
-        self._runner = Runner(
-            program, self._lane, self._slots, output, self._outbox.emit, home=os.getcwd()
-        )
+        self._trouble = None
+        try:
+            self._runner = self._prepared(job, self._slots)
+        except EngineError as error:
+            self._trouble = Trouble.of(error)
+            return
         enter(self._runner)
         self._limit_memory(job.memory)
         self._state.keep(self._spool.descriptors if self._spool is not None else [1, 2])
         self._was_changed = False
 
+    def _prepared(self, job: Job, slots: Slots) -> Runner:
+        if job.capture:
+            with clear_errors("open the files for what tasks print"):
+                self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
+        output, program = self._spool or Output(), Program(job, self._state.loading)
+        return Runner(program, self._lane, slots, output, self._outbox.emit, home=os.getcwd())
+
     def _run(self, chunk: Chunk) -> None:
         assert self._slots is not None
         self._outbox.begin(chunk.id)
-        while not self._work_through(chunk):
-            pass
+        if self._trouble is not None:
+            self._outbox.trouble = self._trouble
+        else:
+            while not self._work_through(chunk):
+                pass
         self._slots.idle(self._lane)
         self._outbox.finish()
 
@@ -306,7 +322,12 @@ class Worker:
                 looked = runner.ended
                 if stopped(lane) >= chunk.id:
                     break
-            result(run(work, chunk.id))
+            try:
+                made = run(work, chunk.id)
+            except Stuck as stuck:
+                outbox.trouble = stuck.trouble
+                break
+            result(made)
             if runner.ended - checked >= interval:
                 checked = runner.ended
                 if not self._is_as_it_was():

@@ -22,7 +22,7 @@ from runyard.errors import BadTarget, TaskTimeout, UsageError
 from runyard.spec.hash_seed import own_seed, pinned, shown
 
 if TYPE_CHECKING:
-    from runyard.attempt.runner import Call
+    from runyard.attempt.program import Call
     from runyard.attempt.wire import Emission, Job
     from runyard.spec.outcome import OutcomeRow
     from runyard.spec.task import Target
@@ -122,7 +122,8 @@ class Rerun:
     def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
         from runyard.attempt.context import enter, follow_threads
         from runyard.attempt.output import Output
-        from runyard.attempt.runner import Program, Runner
+        from runyard.attempt.program import Program
+        from runyard.attempt.runner import Runner
         from runyard.attempt.slots import Slots
         from runyard.attempt.wire import Chunk, Completed, Failure, Item
         from runyard.spec.outcome import OutcomeRow

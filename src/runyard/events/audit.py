@@ -9,7 +9,6 @@ before a batch goes on, so that a power cut may tear its tail, which the next op
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -24,13 +23,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from runyard import clock, faults
-from runyard.errors import NotFound, StoreDamaged, StoreError, StoreFull
+from runyard.errors import DISK_FULL, NotFound, StoreDamaged, StoreError, StoreFull
 from runyard.events.plain import json_safe
 from runyard.events.redact import Redactor
 
 _HASH_CHARS = 32
 _OWN_KEYS = frozenset({"seq", "prev", "hash"})
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FIRST_BYTES = b'{"seq":1,"prev":"'
 _LINE = re.compile(
     rb'(\{"seq":([0-9]{1,18}),"prev":"([0-9a-f]{32})".*),"hash":"([0-9a-f]{32})"\}\n', re.DOTALL
@@ -332,7 +330,7 @@ def _is_torn_start(head: bytes) -> bool:
 
 
 def _failure(path: Path, error: OSError) -> StoreError:
-    if error.errno in _DISK_FULL:
+    if error.errno in DISK_FULL:
         return StoreFull(
             f"No room left on the disk for the audit log {path}.",
             hint="Make room, then `runyard resume`; nothing recorded is lost.",

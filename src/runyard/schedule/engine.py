@@ -16,7 +16,7 @@ from runyard import clock
 from runyard.attempt.slots import Slots
 from runyard.attempt.wire import Job
 from runyard.backends.base import Backend
-from runyard.errors import NotFound, StoreAway, StoreFull, UsageError
+from runyard.errors import DISK_FULL, NotFound, StoreAway, StoreError, StoreFull, UsageError
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -161,6 +161,8 @@ class Engine:
             return Slots(path, self._backend.most_lanes, create=True)
         except OSError as error:
             path.unlink(missing_ok=True)
+            if error.errno not in DISK_FULL:
+                raise StoreError(f"can't make {path}: {error.strerror}") from error
             raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
 
     def _sign_on(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.slots import Slots
+from runyard.attempt.trouble import Trouble
 from runyard.attempt.wire import Change, Emission, Failure, Loss, Report
 from runyard.backends.base import Backend
 from runyard.events import (
@@ -116,6 +117,7 @@ class Loop:
         self._drained = False  # nothing more is started
         self._waits = False  # for the store
         self._told_of_change = False
+        self._trouble: Trouble | None = None  # of a lane's own, for which nothing more is started
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -138,6 +140,8 @@ class Loop:
             self._see_the_end()
             if self._is_over():
                 self._publish(self.progress())
+                if self._trouble is not None:
+                    raise self._trouble.error()
                 return self._ending or End.FINISHED
             if self._ending is None:
                 self._agenda.wake_due(clock.monotonic())
@@ -249,6 +253,7 @@ class Loop:
         for emission in report.emitted:
             self._emitted(emission)
         self._tell_of_change(report.change)
+        self._see_trouble(report.trouble)
         if rows:
             self._recorder.rows(flight.held, rows, printed)
         for failure in failures:
@@ -275,6 +280,15 @@ class Loop:
             f"task {change.task} changed what all tasks of a worker share ({change.what}); {then}, "
             "and what may have seen the change ran again"
         )
+
+    def _see_trouble(self, trouble: Trouble | None) -> None:
+        """What keeps a lane from running tasks ends the run, once what runs has ended."""
+        if trouble is None or self._trouble is not None:
+            return
+        self._trouble = trouble
+        self._warn(f"nothing more is started: {trouble.error().message}")
+        if self._ending is None:
+            self._ending = End.STOPPED
 
     def _in_time(self, report: Report) -> tuple[Rows, list[Failure], list[Printed]]:
         """What the report brings, where late tasks whose engine paused meanwhile have completed."""

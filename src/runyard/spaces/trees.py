@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from runyard.errors import BadName, EngineError, StoreFull, UsageError
-from runyard.spaces.files import DISK_FULL
+from runyard.errors import DISK_FULL, BadName, EngineError, StoreFull, UsageError
 from runyard.spaces.walking import flatten
 
 _FICLONE = 0x40049409  # Linux: share the blocks until one side writes
