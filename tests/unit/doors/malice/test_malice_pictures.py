@@ -11,6 +11,7 @@ import pytest
 from click import unstyle
 
 from runyard.cli.malice.calibrate import lines
+from runyard.cli.session import painted
 from runyard.doors.malice import Config, MaliceExperiment
 from runyard.doors.malice.pictures import BINS, blocks, network, reputations, whole_bins
 from runyard.doors.malice.progress import KEPT, by_tickets
@@ -103,7 +104,8 @@ def test_a_calibration_cuts_no_verdict_and_no_name(width: int) -> None:
         Calibrated(name, 5.0 * (at % 2), 0.4712, low=-0.2667, high=0.7267)
         for at, name in enumerate(FIGURES)
     ]
-    head, *told = map(unstyle, lines(Calibration([Path()], [60], 30, figures, 0.5), width))
+    shown = lines(Calibration([Path()], [60], 30, figures, 0.5), width)
+    head, *told = [unstyle(painted(line)) for line in shown]
     assert head.endswith("figure")
     assert max(len(line) for text in told for line in text.split("\n")) <= max(width, 66)
     for figure, text in zip(figures, told, strict=True):
