@@ -309,9 +309,7 @@ class Result:
 
     def _outcome(self, view: Snapshot, recorded: Recorded, row: OutcomeRow) -> Outcome:
         status = Status.of(row.status)
-        value = None
-        if row.value is not None:
-            value = self._decode(recorded.codec, row)
+        value = None if row.value is None else self._decode(recorded.codec, row)
         return Outcome(
             batch=recorded.name,
             task=row.task,
