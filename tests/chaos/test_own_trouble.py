@@ -85,7 +85,7 @@ def test_no_room_for_the_files_of_workers(tmp_path: Path, function: str) -> None
     command = None
     if function == "shell":
         command = [
-            sys.executable, "-m", "runyard", "run", "--shell", "seq 20000 # {x}",
+            sys.executable, "-m", "runyard", "run", "--shell", "seq 20000; : {x}",
             "--grid", f"x=1..{TASKS}", "--yard", str(scene.yard), "--name", scene.name,
         ]  # fmt: skip
     with small_disk(scene.yard / "run", 4 << 20) as mounted:

@@ -47,7 +47,8 @@ def test_an_engine_that_is_killed_is_dead_although_a_child_of_its_task_lives(
         assert living(yard.store)
         parent.process.kill()
         parent.process.wait()
-        assert not living(yard.store)
+        # A child that was just forked has yet to close what it took over.
+        assert eventually(lambda: not living(yard.store))
         assert len(family(parent.mark)) == 1
 
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.backends.ray import sight
+from runyard.attempt.trouble import Trouble
+from runyard.attempt.wire import Change, Report, encode_report
+from runyard.backends.ray import frames, sight
 from runyard.backends.ray.cluster import (
     Need,
     View,
@@ -19,6 +21,7 @@ from runyard.backends.ray.cluster import (
     shortage,
 )
 from runyard.backends.ray.frames import Frame, Surroundings, take_frames
+from runyard.backends.ray.station import OneLane
 from runyard.backends.ray.travel import pack_project, pack_tasks, unpack_project, unpack_tasks
 from runyard.errors import BackendError
 
@@ -134,3 +137,12 @@ def test_another_version_on_a_node_is_named(change: dict[str, str], words: str) 
     found = sight.mismatch(around)
     assert words in (found.error if found else "")
     assert (found is None) == (words == "")
+
+
+def test_a_report_passes_a_station_as_its_worker_sent_it() -> None:
+    change, trouble = Change(3, "the umask", True), Trouble("no room", is_full=True)
+    report = Report(1, 2, 3, [4, b"row"], [], [], [], 0.5, True, change, trouble)
+    read = OneLane.decode(memoryview(encode_report(report)))
+    said = frames.Tidings(1, [frames.Reported(read)], frames.Running(0, 1, 2, 0.5), 0, None)
+    item = frames.decode_tidings(frames.encode(said)).items[0]
+    assert item == frames.Reported(report)

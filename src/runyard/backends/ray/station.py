@@ -74,12 +74,13 @@ class _Skimmed(NamedTuple):
     seconds: float
     finished: bool
     change: msgspec.Raw
+    trouble: msgspec.Raw
 
 
 _skim = msgspec.msgpack.Decoder(_Skimmed).decode
 
 
-class _OneLane(ProcessesBackend):
+class OneLane(ProcessesBackend):
     """The lane; reports pass through unread."""
 
     decode = staticmethod(lambda data: cast("Report", _skim(bytes(data))))
@@ -241,7 +242,7 @@ class Station:
         self._slots = Slots(self._folder / "slots", 1, create=True)
         self._life, self._stopped, self._urgent = life, 0, False
         self._limited = wanted.memory is not None
-        backend = _OneLane(1, around.environment)
+        backend = OneLane(1, around.environment)
         backend.open(
             msgspec.structs.replace(
                 wanted,
