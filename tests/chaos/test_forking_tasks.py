@@ -30,8 +30,12 @@ def forks(x, how):
                 raise ValueError("only in the child")
             if how == "exits":
                 sys.exit(7)
-            if how == "forks again" and os.fork() == 0:
-                print("grandchild of", x)
+            if how == "forks again":
+                grandchild = os.fork()
+                if grandchild == 0:
+                    print("grandchild of", x)
+                else:
+                    os.waitpid(grandchild, 0)
             if how == "interrupted":
                 os.kill(os.getpid(), signal.SIGINT)
             if how == "prints no line":

@@ -52,6 +52,7 @@ class Lane:
         self.sent: list[int] = []  # chunks under way, oldest first
         self.tasks = 0  # since the worker started
         self.asked: float | None = None  # when the warden was asked for what it has not done
+        self.cut_off: float | None = None  # when the worker was seen to have closed its channel
         self.renewing = False  # asked to end, since it has done its share
         self.ending: tuple[Note, str, str] | None = None  # asked to end, and why
 

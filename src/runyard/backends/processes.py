@@ -19,6 +19,7 @@ import os
 import selectors
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,6 +43,9 @@ from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
 
 __all__ = ["ProcessesBackend", "close_crews"]
+
+CUT_OFF_SECONDS = 1.0
+"""How long a worker that closed its channel has to end by itself, which says why."""
 
 STILLBORN_LIMIT = 10
 """So many workers in a row may die before one of them gets anything done."""
@@ -118,6 +122,7 @@ class ProcessesBackend(Backend):
                     self._read(lane)
         for number, status in ended:
             self._bury(crew.lanes[number], status)
+        self._end_cut_off()
         if crew.is_without_warden():
             self._start_over()
         found, self._ready = self._ready, []
@@ -166,8 +171,7 @@ class ProcessesBackend(Backend):
         if not size:
             with contextlib.suppress(KeyError):
                 self._crew.selector.unregister(lane.channel)
-            if lane.pid is not None and lane.asked is None:  # if it lives, nobody hears it
-                self._crew.kill(lane)
+            lane.cut_off = lane.cut_off or time.monotonic()
             return False
         lane.incoming += self._crew.received[:size]
         for report in lane.frames(self.decode):
@@ -176,6 +180,14 @@ class ProcessesBackend(Backend):
                 lane.sent.remove(report.chunk)
             self._ready.append(report)
         return True
+
+    def _end_cut_off(self) -> None:
+        """End workers that live on although their channels are closed: nobody hears them."""
+        for lane in self._crew.lanes:
+            if lane.cut_off is None or lane.pid is None or lane.asked is not None:
+                continue
+            if time.monotonic() - lane.cut_off > CUT_OFF_SECONDS:
+                self._crew.kill(lane)
 
     def _bury(self, lane: Lane, status: int) -> None:
         """A worker has ended: take its last words, say what it cost, start the next one."""
