@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
+    adapters,
     agent,
     coroutines,
     decide,
-    dropins,
     killed_worker,
     letitride,
     malice,
@@ -33,7 +33,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Figure]]] = {
     "coroutines": coroutines.measure,
     "startup": startup.measure,
     "killed": killed_worker.measure,
-    "dropins": dropins.measure,
+    "adapters": adapters.measure,
     "decide": decide.measure,
     "shared": shared.measure,
     "ray": scale_ray.measure,

@@ -22,7 +22,7 @@ from polling import eventually  # noqa: E402
 
 from runyard import Yard  # noqa: E402
 from runyard.backends import NAMES  # noqa: E402
-from runyard.backends.processes import close_crews  # noqa: E402
+from runyard.backends.processes import close_pools  # noqa: E402
 from runyard.backends.ray.link import close_links  # noqa: E402
 
 # Explaining a failure traces every line, which takes longer than finding it.
@@ -109,7 +109,7 @@ def no_child_process_is_left() -> Iterator[None]:
     """Fail the session when it leaves a process behind."""
     yield
     close_links()
-    close_crews()
+    close_pools()
     gc.collect()
     me = psutil.Process()
     gone = eventually(lambda: not _running(me), seconds=5)

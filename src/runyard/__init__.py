@@ -14,12 +14,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from runyard.dropins.hook import watch_joblib
+from runyard.adapters.hook import watch_joblib
 
 if TYPE_CHECKING:
+    from runyard.adapters.executor import Executor
+    from runyard.adapters.hook import register_joblib
     from runyard.attempt.context import Context, context
-    from runyard.dropins.executor import Executor
-    from runyard.dropins.hook import register_joblib
     from runyard.errors import CodeChangedWarning, RunyardError, TasksFailed
     from runyard.events import Event, EventBus
     from runyard.reports.result import Outcome, Result
@@ -48,8 +48,8 @@ _HOMES = {
     "runyard.spec.records": ("Record",),
     "runyard.shortcuts": ("run", "map"),
     "runyard.yard": ("Yard",),
-    "runyard.dropins.executor": ("Executor",),
-    "runyard.dropins.hook": ("register_joblib",),
+    "runyard.adapters.executor": ("Executor",),
+    "runyard.adapters.hook": ("register_joblib",),
     "runyard.attempt.context": ("Context", "context"),
     "runyard.reports.result": ("Result", "Outcome"),
     "runyard.events": ("Event", "EventBus"),

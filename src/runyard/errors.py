@@ -71,11 +71,11 @@ class SpecChanged(UsageError):
 
 
 class CodeHasChanged(UsageError):
-    """Recorded outcomes were made by other code, and the run was told to refuse that."""
+    """StoredBatch outcomes were made by other code, and the run was told to refuse that."""
 
 
 class CodeChangedWarning(UserWarning):
-    """Recorded outcomes were made by code that has changed since, and are kept."""
+    """StoredBatch outcomes were made by code that has changed since, and are kept."""
 
 
 class MetricMissing(UsageError):

@@ -135,7 +135,7 @@ class Worker:
 
     def _sign_on(self, tx: Transaction) -> int:
         number = tx.sign_on(socket.gethostname(), os.getpid(), self._backend, 0)
-        self._yard.store.hold_life(number)
+        self._yard.store.acquire_liveness(number)
         return number
 
     def _sign_off(self, number: int) -> None:
@@ -144,7 +144,7 @@ class Worker:
         except StoreAway as error:  # others see it end when its lease does
             self._say(error.message)
         finally:
-            self._yard.store.drop_life(number)
+            self._yard.store.release_liveness(number)
 
     def _is_told_to_stop(self, number: int) -> bool:
         with self._yard.store.snapshot() as view:
@@ -192,16 +192,16 @@ class Worker:
     def _serve(self, row: BatchRow) -> Turn:
         store = self._yard.store
 
-        def outranked(tx: Transaction) -> bool:
+        def preempted(tx: Transaction) -> bool:
             served = tx.batch_by_id(row.id) or row
             without = self._without(tx) | self._locked(tx)
             return next_batch(tx, store.alive, above=served.priority, without=without) is not None
 
         ended: list[BatchFinished | BatchStopped] = []
-        end = End.LEFT.value
+        end = End.YIELDED.value
         try:
             result = self._yard.take_part(
-                row.name, outranked, backend=self._backend, workers=self._workers, **self._ray,
+                row.name, preempted, backend=self._backend, workers=self._workers, **self._ray,
                 progress=self._progress, on_event=self._hear(ended),
             )  # fmt: skip
             end = result.end
@@ -220,7 +220,7 @@ class Worker:
         if after is not None and end in RESTING:
             self._resting[row.id] = after
         turn = Turn(row.name, sum(event.recorded for event in ended), end)
-        if after is not None and end == End.LEFT.value and not turn.tasks:
+        if after is not None and end == End.YIELDED.value and not turn.tasks:
             self._rest_briefly(after)
             return turn
         self._fruitless.pop(row.id, None)

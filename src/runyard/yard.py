@@ -25,8 +25,8 @@ from runyard.reports.result import Result
 from runyard.schedule import control
 from runyard.schedule.changed import present_code
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import Start, add_replicates, go_on, put_on_record
 from runyard.schedule.loop import End
+from runyard.schedule.registration import Start, add_replicates, go_on, put_on_record
 from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
@@ -35,8 +35,8 @@ from runyard.spec.names import safe_name
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
-from runyard.store.recorded import Recorded, encode_options
 from runyard.store.rows import BatchRow
+from runyard.store.stored_batch import StoredBatch, encode_options
 
 DEFAULT = ".runyard"
 OnEvent = Callable[[Event], None]
@@ -74,7 +74,7 @@ class Yard:
 
     def submit(self, batch: Batch, *, fresh: bool = False) -> str:
         """Put a batch on record without running it; its name."""
-        start = self._enroll(batch, fresh)
+        start = self._register(batch, fresh)
         for event in start.events:
             self.bus.publish(event)
         return start.recorded.name
@@ -105,7 +105,7 @@ class Yard:
         batch = batch.with_options(**options)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         try:
-            start = self._enroll(batch, fresh)
+            start = self._register(batch, fresh)
         except BaseException:
             place.close()
             raise
@@ -140,7 +140,7 @@ class Yard:
         if options:
             changes = {"options": encode_options(settled), "priority": settled.priority}
             with self.store.transaction() as tx:
-                recorded = Recorded(tx.update_batch(recorded.id, **changes))
+                recorded = StoredBatch(tx.update_batch(recorded.id, **changes))
         with self.store.snapshot() as view:
             code = present_code(view, recorded)
         start = self._tidied(go_on(self.store, recorded, code, settled.changed))
@@ -150,7 +150,7 @@ class Yard:
     def take_part(
         self,
         name: str,
-        outranked: Callable[[Transaction], bool],
+        preempted: Callable[[Transaction], bool],
         *,
         backend: str = "processes",
         workers: int | None = None,
@@ -159,15 +159,15 @@ class Yard:
         progress: Progress = None,
         on_event: OnEvent | None = None,
     ) -> Result:
-        """Go on with a batch beside others, until nothing is left to take or it is outranked."""
+        """Go on with a batch beside others, until nothing is left to take or it is preempted."""
         with self.store.snapshot() as view:
-            recorded = Recorded(self._row(view.batch(name), name))
+            recorded = StoredBatch(self._row(view.batch(name), name))
             code = {} if recorded.listed else present_code(view, recorded)
         # Others may be at work: what is recorded is not for one of them to take back.
         refuses = recorded.options.changed == "refuse"
         start = go_on(self.store, recorded, code, "refuse" if refuses else "keep")
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
-        return self._run(start, place, {}, "msgpack", progress, on_event, outranked)
+        return self._run(start, place, {}, "msgpack", progress, on_event, preempted)
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let the failed tasks run again at the next `resume`; how many there are."""
@@ -228,10 +228,10 @@ class Yard:
         path = self.batch_folder(name) / "events.jsonl"
         return read(path, task=task) if path.exists() else iter(())
 
-    def recorded(self, name: str) -> Recorded:
+    def recorded(self, name: str) -> StoredBatch:
         """A batch as it stands on record."""
         with self.store.snapshot() as view:
-            return Recorded(self._row(view.batch(name), name))
+            return StoredBatch(self._row(view.batch(name), name))
 
     def refuse_by_value(self, name: str) -> None:
         """Raise for a batch whose functions travel by value: only its script can go on with it."""
@@ -270,7 +270,7 @@ class Yard:
         codec: str,
         progress: Progress,
         on_event: OnEvent | None,
-        outranked: Callable[[Transaction], bool] | None = None,
+        preempted: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
     ) -> Result:
         recorded = start.recorded
@@ -282,13 +282,13 @@ class Yard:
             end, ran = End.FINISHED, False
             most = None if limit is None else recorded.row.done + limit
             begin = clock.monotonic()
-            more: Recorded | None = recorded
+            more: StoredBatch | None = recorded
             while more is not None:
                 recorded = more
                 if recorded.row.pending:
                     start = start._replace(recorded=recorded)
                     spent, ran = clock.monotonic() - begin, True
-                    end = self._run_once(start, backend, functions, spent, outranked, most)
+                    end = self._run_once(start, backend, functions, spent, preempted, most)
                     start = start._replace(events=[])
                 more = self._grown(recorded, end, codec, functions)
                 backend = backend if more is None else backend.again()
@@ -303,12 +303,12 @@ class Yard:
         backend: Backend,
         functions: dict[str, Callable[..., Any]],
         spent: float,
-        outranked: Callable[[Transaction], bool] | None,
+        preempted: Callable[[Transaction], bool] | None,
         most: int | None,
     ) -> End:
         engine = Engine(
             self.store, start.recorded, backend, self.folder, self.bus.publish, functions,
-            spent=spent, outranked=outranked, limit=most, code=start.code, opening=start.events,
+            spent=spent, preempted=preempted, limit=most, code=start.code, opening=start.events,
         )  # fmt: skip
         try:
             end = engine.run()
@@ -322,8 +322,8 @@ class Yard:
         return end
 
     def _grown(
-        self, before: Recorded, end: End, codec: str, functions: dict[str, Callable[..., Any]]
-    ) -> Recorded | None:
+        self, before: StoredBatch, end: End, codec: str, functions: dict[str, Callable[..., Any]]
+    ) -> StoredBatch | None:
         """The batch with the tasks that came to it meanwhile, or that its `until` wants."""
         until = before.options.until
         if end is not End.OUTGROWN and (end is not End.FINISHED or until is None):
@@ -334,8 +334,12 @@ class Yard:
         return None if until is None else self._replicated(recorded, until, codec, functions)
 
     def _replicated(
-        self, recorded: Recorded, until: str, codec: str, functions: dict[str, Callable[..., Any]]
-    ) -> Recorded | None:
+        self,
+        recorded: StoredBatch,
+        until: str,
+        codec: str,
+        functions: dict[str, Callable[..., Any]],
+    ) -> StoredBatch | None:
         """The batch with more replicates, where its `until` does not hold yet."""
         from runyard.reports.verdict import look
 
@@ -356,7 +360,7 @@ class Yard:
         folder = self.batch_folder(name)
         return Result(self.store, name, codec=codec, end=reason, ran=ran, folder=folder)
 
-    def _enroll(self, batch: Batch, fresh: bool) -> Start:
+    def _register(self, batch: Batch, fresh: bool) -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
         _check_rule(batch.options.until, listed=batch.plan is None)

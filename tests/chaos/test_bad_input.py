@@ -90,14 +90,14 @@ def plant(yard: Path, table: str, column: str, content: bytes, where: str = "") 
     row[column] = content
     values = tuple(row.values())[:-1]
     if table == "outcomes":
-        sealed = OutcomeRow.sealed(*values).checksum
+        with_checksum = OutcomeRow.with_checksum(*values).checksum
     else:
-        sealed = checksum((table, *values))
+        with_checksum = checksum((table, *values))
     keys = [n for n in ("id", "batch", "task", "number") if n in names]
     match = " AND ".join(f"{n} = ?" for n in keys)
     connection.execute(
         f"UPDATE {table} SET {column} = ?, checksum = ? WHERE {match}",
-        (content, sealed, *(row[n] for n in keys)),
+        (content, with_checksum, *(row[n] for n in keys)),
     )
     connection.commit()
     connection.close()
@@ -236,8 +236,8 @@ def test_a_refused_function_leaves_no_worker_behind(tmp_path: Path) -> None:
         "def holds(x):\n    return lock\n"
         "try:\n    ry.run(ry.grid(holds, x=[1, 2], seed=1), workers=1)\n"
         "except ry.RunyardError as error:\n    print(type(error).__name__)\n"
-        "from runyard.backends.processes import close_crews\n"
-        "close_crews()\n"
+        "from runyard.backends.processes import close_pools\n"
+        "close_pools()\n"
         "print(len(psutil.Process().children(recursive=True)), 'left')\n"
     )
     scene = Scene(tmp_path)

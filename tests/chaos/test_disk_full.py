@@ -129,8 +129,8 @@ def _start(tmp_path: Path, spare: int) -> None:
 
 
 def test_notes_on_a_full_disk_are_an_error_and_no_crash(tmp_path: Path) -> None:
-    make = "import sys, pathlib; from runyard.attempt.slots import Slots; "
-    make += "Slots(pathlib.Path(sys.argv[1]), 2, create=True)"
+    make = "import sys, pathlib; from runyard.attempt.lane_status import LaneStatusFile; "
+    make += "LaneStatusFile(pathlib.Path(sys.argv[1]), 2, create=True)"
     with small_disk(tmp_path / "disk", 1 << 20) as mounted:
         if mounted:
             fill(tmp_path / "disk", spare=0)

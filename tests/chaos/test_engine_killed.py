@@ -154,7 +154,7 @@ def test_an_engine_killed_while_it_starts_leaves_no_process(tmp_path: Path, kill
     scene = Scene(tmp_path, tasks=500)
     dice = random.Random(kills)
     for _ in range(kills):
-        wanted = dice.randrange(1, 5)  # the engine, its warden, two workers
+        wanted = dice.randrange(1, 5)  # the engine, its supervisor, two workers
         with engine(scene.slower(0.01)) as victim:
             assert eventually(lambda: len(family(victim.mark)) >= wanted)  # noqa: B023
             victim.kill()

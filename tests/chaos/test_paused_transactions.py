@@ -88,7 +88,7 @@ def test_an_engine_that_is_paused_and_lives_keeps_its_locks(url: str) -> None:
     with ry.Yard(url) as yard, ry.Yard(url) as other:
         batch = yard.recorded(yard.submit(BATCH)).id
         with yard.store.transaction() as tx:
-            yard.store.hold_life(tx.sign_on("here", os.getpid(), "serial", 1))
+            yard.store.acquire_liveness(tx.sign_on("here", os.getpid(), "serial", 1))
             tx.update_batch(batch, seconds=1.0)
             other.store._leases._end_overdue()  # type: ignore[attr-defined]
         assert yard.recorded("b").row.seconds == 1.0

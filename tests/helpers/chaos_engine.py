@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import runyard as ry
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 
 
 def main(spec: dict[str, Any]) -> int:
@@ -46,7 +46,7 @@ def main(spec: dict[str, Any]) -> int:
         print(json.dumps({"error": type(error).__name__, "message": str(error)}), flush=True)
         return error.exit_code
     print(json.dumps(told), flush=True)
-    close_crews()
+    close_pools()
     return 0
 
 

@@ -165,11 +165,11 @@ class Engine:
         return self.lives
 
     def guard(self) -> int:
-        """The process that looks after the warden."""
+        """The process that looks after the supervisor."""
         assert eventually(lambda: _wardens(self.pid), 30), self.output
         return _wardens(self.pid)[0]
 
-    def warden(self) -> int:
+    def supervisor(self) -> int:
         """The process that looks after the workers."""
         assert eventually(lambda: _grandchildren(self.pid), 30), self.output
         return _grandchildren(self.pid)[0]
@@ -177,7 +177,7 @@ class Engine:
     def workers(self) -> set[int]:
         """The worker processes that run now."""
         wardens = _grandchildren(self.pid)
-        return {pid for warden in wardens for pid in _children(warden) if runs(pid)}
+        return {pid for supervisor in wardens for pid in _children(supervisor) if runs(pid)}
 
     def close(self) -> None:
         for pid in family(self.mark):
@@ -266,7 +266,7 @@ def _wardens(pid: int) -> list[int]:
     found = []
     for child in _children(pid):
         try:
-            if "runyard.backends.warden" in " ".join(psutil.Process(child).cmdline()):
+            if "runyard.backends.supervisor" in " ".join(psutil.Process(child).cmdline()):
                 found.append(child)
         except psutil.Error:
             continue
@@ -275,7 +275,7 @@ def _wardens(pid: int) -> list[int]:
 
 def _grandchildren(pid: int) -> list[int]:
     """The wardens below an engine."""
-    return [warden for guard in _wardens(pid) for warden in _wardens(guard)]
+    return [supervisor for guard in _wardens(pid) for supervisor in _wardens(guard)]
 
 
 def _signal(pid: int, number: int) -> None:

@@ -23,7 +23,7 @@ def main(url: str, name: str) -> None:
         batch = tx.batch(name)
         assert batch is not None
         engine = tx.sign_on("here", os.getpid(), "processes", 1)
-        store.hold_life(engine)
+        store.acquire_liveness(engine)
         claim = tx.claim(batch.id, engine, 10**6, listed=False)
         assert claim is not None
         return batch.id, claim

@@ -15,7 +15,7 @@ from typing import Any
 from chaos_run import HERE, SOURCE
 
 from runyard import Yard, grid
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 
 LEASE = 2.0
 
@@ -103,6 +103,6 @@ def plain_digest(folder: Path, tasks: int) -> str:
     batch = grid("chaos_tasks:counted", x=range(tasks), seed=11, name="chaos")
     with Yard(folder / "plain") as yard:
         digest = yard.run(batch, backend="serial").digest
-    close_crews()
+    close_pools()
     assert digest is not None
     return digest

@@ -57,7 +57,9 @@ def outcome(
 ) -> OutcomeRow:
     value = f"value {number}".encode() if status == COMPLETED else None
     error = None if status == COMPLETED else ErrorInfo("E", f"m{number}", "", "").encode()
-    return OutcomeRow.sealed(batch, number, status, 0, value, error, started, seconds, worker)
+    return OutcomeRow.with_checksum(
+        batch, number, status, 0, value, error, started, seconds, worker
+    )
 
 
 def outcomes(batch: int, numbers: Sequence[int], status: int = COMPLETED) -> list[OutcomeRow]:

@@ -12,7 +12,7 @@ import pytest
 from polling import eventually
 
 import runyard as ry
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 
 SELECT_LIMIT = 1024
 
@@ -62,7 +62,7 @@ def many_open() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_open")
 def test_workers_start_where_a_thousand_files_are_open(yard: ry.Yard) -> None:
-    close_crews()
+    close_pools()
     result = yard.run(ry.grid(double, x=range(20), seed=1), workers=2)
     assert result.stats.completed == 20
-    close_crews()
+    close_pools()

@@ -16,7 +16,7 @@ from running import meanwhile
 from sample_tasks import noted, notes, say, seeded_first_held, wait_for
 
 import runyard as ry
-from runyard.attempt.slots import Slots
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.errors import UsageError
 from runyard.schedule.sweep import run_folder
 from runyard.spec.outcome import ErrorInfo
@@ -110,9 +110,9 @@ def test_a_listed_task_that_killed_its_engines_takes_its_followers_along(
         dead = tx.sign_on("host", 1, "serial", 1)
         assert tx.claim(found.id, dead, 9, listed=True) is not None
         tx.add_attempts([AttemptRow(found.id, 0, n, 1, error, 1.0, 1.0) for n in (1, 2)])
-    slots = Slots(run_folder(yard.folder) / f"{dead}.slots", 1, create=True)
-    slots.pen(0)(found.id, 0, 0, 1, perf_counter())
-    slots.close()
+    lane_status = LaneStatusFile(run_folder(yard.folder) / f"{dead}.slots", 1, create=True)
+    lane_status.pen(0)(found.id, 0, 0, 1, perf_counter())
+    lane_status.close()
     result = yard.run(batch, backend="serial", deadline="10s")
     assert result.end == "finished"
     assert [str(o.status) for o in result.outcomes()] == ["failed", "cancelled", "completed"]
@@ -130,7 +130,7 @@ def test_what_a_dead_engine_left_is_swept_and_a_living_ones_is_not(
     folder = run_folder(yard.folder)
     with yard.store.transaction() as tx:
         dead, living = (tx.sign_on("host", 1, "processes", 1) for _ in range(2))
-    yard.store.hold_life(living)
+    yard.store.acquire_liveness(living)
     for number in (dead, living):
         (folder / f"{number}.slots").write_bytes(bytes(64))
         (folder / f"{number}-0.stdout").write_text("x")
@@ -141,7 +141,7 @@ def test_what_a_dead_engine_left_is_swept_and_a_living_ones_is_not(
     assert left == its | {f"{dead}{dead}.slots"}
     with yard.store.snapshot() as view:
         assert [row.id for row in view.engines()] == [living]
-    yard.store.drop_life(living)
+    yard.store.release_liveness(living)
 
 
 def test_an_engine_that_joins_does_not_take_back_what_the_others_have_yet_to_hear(
@@ -153,13 +153,13 @@ def test_an_engine_that_joins_does_not_take_back_what_the_others_have_yet_to_hea
         found = tx.batch("b")
         assert found is not None
         other = tx.sign_on("host", 1, "serial", 1)
-        yard.store.hold_life(other)
+        yard.store.acquire_liveness(other)
         tx.update_engine(other, batch=found.id)
     assert yard.cancel("b") == 1000
     batch = ry.grid(noted, params={"folder": str(tmp_path)}, x=range(1001), name="b")
     assert yard.run(batch, backend="serial").end == "cancelled"
     assert yard.results("b").stats.cancelled == 1001
-    yard.store.drop_life(other)
+    yard.store.release_liveness(other)
     yard.retry("b", "cancelled")
     with yard.store.transaction() as tx:
         tx.update_batch(found.id, control="cancel")  # nobody is there to hear it

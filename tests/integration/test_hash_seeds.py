@@ -12,7 +12,7 @@ import pytest
 from sample_tasks import in_the_order_of_a_set
 
 import runyard as ry
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 from runyard.events import Notice
 from runyard.spec.hash_seed import own_seed
 
@@ -64,7 +64,7 @@ def batch(tasks: int = 10) -> ry.Batch:
 def test_workers_started_afresh_come_to_the_same_digest(yard: ry.Yard) -> None:
     digests = set()
     for _ in range(2):
-        close_crews()
+        close_pools()
         digests.add(yard.run(batch(), fresh=True).digest)
     assert len(digests) == 1
 

@@ -155,7 +155,7 @@ def test_a_fresh_start_and_clear_forget_what_was_printed(yard: ry.Yard) -> None:
 
 
 def entry(batch: int, held: Held, task: int) -> Entry:
-    row = OutcomeRow.sealed(batch, task, COMPLETED, 0, b"", None, 1.0, 0.1, 1)
+    row = OutcomeRow.with_checksum(batch, task, COMPLETED, 0, b"", None, 1.0, 0.1, 1)
     return Entry.of(held, Rows.of([row]), last=False, printed=[Printed(task, 0, b"out", b"")])
 
 
@@ -169,7 +169,7 @@ def parts(yard: ry.Yard) -> Any:
         columns = {n: getattr(source, n) for n in ("name", "identity", "plan", "options", "code")}
         row = tx.create_batch(**columns, seed="1", root="/", total=10, priority=1)
         engine = tx.sign_on("host", 1, "serial", 1)
-        store.hold_life(engine)
+        store.acquire_liveness(engine)
         claim = tx.claim(row.id, engine, 10, listed=False)
         assert claim is not None
     return store, row, Committer(store, row, engine), Held(claim)

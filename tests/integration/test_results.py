@@ -266,7 +266,7 @@ def test_a_pickle_planted_in_the_store_is_not_unpickled(yard: ry.Yard, tmp_path:
         row = tx.outcome(batch.id, 0)
         assert row is not None
         tx.requeue(batch.id, [0], listed=False)
-        forged = OutcomeRow.sealed(batch.id, *row[:3], planted, *row[4:8])
+        forged = OutcomeRow.with_checksum(batch.id, *row[:3], planted, *row[4:8])
         tx.record(batch.id, [forged], listed=False)
     with pytest.raises((ValueError, StoreDamaged)):
         list(result.values())

@@ -22,12 +22,12 @@ from typing import Any, cast
 from runyard.attempt import forked
 from runyard.attempt.calls import CallThread
 from runyard.attempt.context import Context, enter
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
 from runyard.attempt.packed import pack_error
 from runyard.attempt.program import Program, Work
 from runyard.attempt.raised import class_names, error_info
-from runyard.attempt.slots import Slots
 from runyard.attempt.trouble import OURS, Stuck, Trouble, cause, is_full
 from runyard.attempt.wire import Completed, Emission, Failure
 from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
@@ -52,7 +52,7 @@ class Runner:
         self,
         program: Program,
         lane: int,
-        slots: Slots,
+        lane_status: LaneStatusFile,
         output: Output,
         emit: Callable[[Emission], None],
         *,
@@ -63,7 +63,7 @@ class Runner:
         self.program = program
         self.lane = lane
         self.emit = emit
-        self._slots = slots
+        self._slots = lane_status
         self._output = output if job.capture else Output()
         self._batch = job.batch
         self._codec = job.codec
@@ -76,7 +76,7 @@ class Runner:
         self._loop: asyncio.Runner | None = None
         self._thread: CallThread | None = None
         self._timeout = job.timeout
-        self._note = slots.pen(lane)
+        self._note = lane_status.pen(lane)
         self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
@@ -239,18 +239,18 @@ class Runner:
         data = self._none if value is None else self._encode(self._codec, value)
         row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
         # A plain tuple: the engine and the store look at rows by position.
-        sealed = cast("OutcomeRow", (*row, checksum(row, self._batch)))
+        with_checksum = cast("OutcomeRow", (*row, checksum(row, self._batch)))
         limit = self._timeout if work.listed is None else self.timeout(work)
         if limit is not None and seconds > limit:
             error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
-            return self._failed(work, error, started, seconds)._replace(late=sealed)
+            return self._failed(work, error, started, seconds)._replace(late=with_checksum)
         if seconds > self._output.quick or self._written or self._stuck is not None:
             printed = self._end(work, ok=True)
             if printed is not None:
-                return Completed(sealed, printed)
+                return Completed(with_checksum, printed)
         elif self._context is not None:
             self._end_context(ok=True)
-        return sealed
+        return with_checksum
 
     def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
         if isinstance(error, Stuck):
@@ -277,7 +277,7 @@ class Runner:
         if refusal is not None:
             info = info.with_note(f"what it brought is not recorded: {refusal.message}")
         printed = self._end(work, ok=False)
-        row = OutcomeRow.sealed(
+        row = OutcomeRow.with_checksum(
             self._batch, work.task, FAILED, work.attempt, value, info.encode(),
             started, seconds, self._worker,
         )  # fmt: skip

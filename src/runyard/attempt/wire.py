@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True):
     path: tuple[str, ...]  # the engine's own module path
     folder: str  # where the batch's files are
     engine: int
-    slots: str  # the file in which lanes note what they run
+    lane_status: str  # the file in which lanes note what they run
     spool: str  # the folder for what they print
     timeout: float | None = None
     memory: int | None = None

@@ -12,10 +12,10 @@ from collections import deque
 from contextlib import ExitStack
 
 from runyard.attempt.context import follow_threads
+from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program
 from runyard.attempt.runner import Result, Runner
-from runyard.attempt.slots import Note, Slots
 from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
@@ -40,9 +40,9 @@ class AsyncBackend(Backend):
         self._sent: deque[tuple[_Lane, Chunk]] = deque()
         self._delivering = False
 
-    def open(self, job: Job, slots: Slots) -> None:
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         self._program = Program(job)
-        self._slots = slots
+        self._slots = lane_status
         self._stack.enter_context(routed())
         follow_threads()
         self._loop = asyncio.new_event_loop()
@@ -59,7 +59,7 @@ class AsyncBackend(Backend):
     def poll(self, timeout: float) -> list[Report | Loss]:
         return self._inbox.take(timeout)
 
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
         if self._slots.read(lane) != note:
             return
         old = self._lanes[lane]
@@ -109,13 +109,15 @@ class AsyncBackend(Backend):
 
 
 class _Lane:
-    def __init__(self, number: int, program: Program, slots: Slots, inbox: Inbox) -> None:
+    def __init__(
+        self, number: int, program: Program, lane_status: LaneStatusFile, inbox: Inbox
+    ) -> None:
         self.number = number
         self.chunks: asyncio.Queue[Chunk] = asyncio.Queue()
         self.abandoned = False
-        self._slots = slots
+        self._slots = lane_status
         self._inbox = inbox
-        self.runner = Runner(program, number, slots, StreamOutput(), self._bring)
+        self.runner = Runner(program, number, lane_status, StreamOutput(), self._bring)
         self._task: asyncio.Task[None] | None = None
         self._chunk = 0
         self._done = 0

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
-from runyard.attempt.slots import Note, Slots
+from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.wire import Chunk, Job, Loss, Report
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import own_seed
@@ -72,7 +72,7 @@ class Backend(ABC):
         return own_seed()
 
     @abstractmethod
-    def open(self, job: Job, slots: Slots) -> None:
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         """Get ready for a batch."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Backend(ABC):
         """What has come in; waits so long for something to come."""
 
     @abstractmethod
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
         """End what the lane is running, if it still is, as hard as can be; a `Loss` follows."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Backend(ABC):
         return True
 
     def is_settled(self, lane: int) -> bool:  # noqa: ARG002
-        """Whether the lane has seen the last `Slots.stop`, and its slot shows what it runs since.
+        """Whether the lane has seen the last `LaneStatusFile.stop`, and shows what it runs since.
 
         False where lanes are far away: ask again after the next `poll`.
         """

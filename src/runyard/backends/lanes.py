@@ -6,8 +6,8 @@ import queue
 from typing import Any, NamedTuple
 
 from runyard import clock
+from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.runner import Result
-from runyard.attempt.slots import Note
 from runyard.attempt.trouble import Trouble
 from runyard.attempt.wire import Completed, Emission, Failure, Loss, Report
 from runyard.spec.outcome import Printed
@@ -77,7 +77,9 @@ def _report(news: list[News]) -> Report:
     )
 
 
-def loss_of(lane: int, note: Note, error: str, reason: str, printed: Printed | None = None) -> Loss:
+def loss_of(
+    lane: int, note: LaneStatus, error: str, reason: str, printed: Printed | None = None
+) -> Loss:
     """The loss of a lane that was running what its note says."""
     if note.task < 0:
         return Loss(lane, None, None, 0, clock.now(), 0.0, error, reason)

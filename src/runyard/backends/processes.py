@@ -2,14 +2,14 @@
 
                        ┌───────────────────────── engine ──┐
                        │ selector: control, channels, wake │
-                       └─┬──────────┬───────────┬──────────┘
-              control    │          │ channel   │ channel
-                      ┌──▼────┐  ┌──▼─────┐  ┌──▼─────┐
-                      │warden ├─▶│worker 0│  │worker 1│    forked by the warden
-                      └───────┘  └────────┘  └────────┘
+                       └─┬─────────────┬───────────┬───────┘
+              control    │             │ channel   │ channel
+                      ┌──▼───────┐  ┌──▼─────┐  ┌──▼─────┐
+                      │supervisor├─▶│worker 0│  │worker 1│    forked by the supervisor
+                      └──────────┘  └────────┘  └────────┘
 
 One channel a worker. A worker that dies is replaced at once; what it noted last tells which task
-that cost. Workers stay warm between the runs of one process (a crew), and end with it.
+that cost. Workers stay warm between the runs of one process (a pool), and end with it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runyard import clock
+from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.attempt.output import remove_spool, salvage
-from runyard.attempt.slots import IDLE, Note, Slots
 from runyard.attempt.wire import (
     Chunk,
     Job,
@@ -37,12 +37,12 @@ from runyard.attempt.wire import (
 )
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities, starting
-from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
 from runyard.backends.worker import CHUNK, JOB, MUTE, REST
+from runyard.backends.worker_pool import Lane, WorkerPool, close_pools, keep_pool, take_pool
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
 
-__all__ = ["ProcessesBackend", "close_crews"]
+__all__ = ["ProcessesBackend", "close_pools"]
 
 CUT_OFF_SECONDS = 1.0
 """How long a worker that closed its channel has to end by itself, which says why."""
@@ -71,31 +71,31 @@ class ProcessesBackend(Backend):
         super().__init__(lanes)
         self._environment = environment
         with starting():
-            self._crew = take_crew(lanes, environment)
+            self._pool = take_pool(lanes, environment)
         self._job: Job | None = None
         self._frame = b""
         self._ready: list[Report | Loss] = []
         self._stillborn = 0
         self._closed = False
 
-    def open(self, job: Job, slots: Slots) -> None:
-        if self._crew.is_outdated(job.code):
-            self._crew.release()
-            self._crew = self._new_crew()
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
+        if self._pool.is_outdated(job.code):
+            self._pool.release()
+            self._pool = self._new_crew()
         self._job = job
-        self._slots = slots
+        self._slots = lane_status
         self._frame = encode_job(job)
-        for lane in self._crew.lanes:
-            self._crew.write(lane, JOB, self._frame)
+        for lane in self._pool.lanes:
+            self._pool.write(lane, JOB, self._frame)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        state = self._crew.lanes[lane]
+        state = self._pool.lanes[lane]
         state.sent.append(chunk.id)
         state.tasks += chunk.size
-        self._crew.write(state, CHUNK, encode_chunk(chunk))
+        self._pool.write(state, CHUNK, encode_chunk(chunk))
 
     def room(self, lane: int) -> int:
-        state = self._crew.lanes[lane]
+        state = self._pool.lanes[lane]
         share = self._job.recycle if self._job else None
         if state.ending is not None or state.renewing:
             return 0
@@ -107,73 +107,73 @@ class ProcessesBackend(Backend):
         return max(0, share - state.tasks)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
-        crew = self._crew
+        pool = self._pool
         ended: list[tuple[int, int]] = []
-        for key, mask in crew.selector.select(0 if self._ready else timeout):
-            if key.fileobj is crew.control:
-                ended += crew.news()
+        for key, mask in pool.selector.select(0 if self._ready else timeout):
+            if key.fileobj is pool.control:
+                ended += pool.news()
             elif key.data is None:
-                crew.calm()
+                pool.calm()
             else:
                 lane: Lane = key.data
                 if mask & selectors.EVENT_WRITE:
-                    crew.pump(lane)
+                    pool.pump(lane)
                 if mask & selectors.EVENT_READ:
                     self._read(lane)
         for number, status in ended:
-            self._bury(crew.lanes[number], status)
+            self._bury(pool.lanes[number], status)
         self._end_cut_off()
-        if crew.is_without_warden():
+        if pool.has_lost_supervisor():
             self._start_over()
         found, self._ready = self._ready, []
         return found
 
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
-        state = self._crew.lanes[lane]
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
+        state = self._pool.lanes[lane]
         if state.ending is None and self._slots.read(lane) == note:
             state.ending = note, error, reason
-            self._crew.kill(state)
+            self._pool.kill(state)
 
     def memory(self, lane: int) -> int | None:
-        pid = self._crew.lanes[lane].pid
+        pid = self._pool.lanes[lane].pid
         return None if pid is None else tree.resident(pid)
 
     def wake(self) -> None:
-        self._crew.wake()
+        self._pool.wake()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._crew.is_lost or any(lane.is_busy for lane in self._crew.lanes):
-            self._crew.release()
+        if self._pool.is_lost or any(lane.is_busy for lane in self._pool.lanes):
+            self._pool.release()
         else:
-            for lane in self._crew.lanes:
-                self._crew.write(lane, REST)
-            keep_crew(self._crew)
+            for lane in self._pool.lanes:
+                self._pool.write(lane, REST)
+            keep_pool(self._pool)
         if self._job is not None:
-            for lane in self._crew.lanes:
+            for lane in self._pool.lanes:
                 remove_spool(self._spool(lane.number))
 
     @property
     def pids(self) -> list[int]:
-        return [lane.pid for lane in self._crew.lanes if lane.pid is not None]
+        return [lane.pid for lane in self._pool.lanes if lane.pid is not None]
 
     def _read(self, lane: Lane) -> bool:
         """Take in what the worker sent; False when there is nothing more to come now."""
         assert lane.channel is not None
         try:
-            size = lane.channel.recv_into(self._crew.received)
+            size = lane.channel.recv_into(self._pool.received)
         except BlockingIOError:
             return False
         except OSError:
             size = 0
         if not size:
             with contextlib.suppress(KeyError):
-                self._crew.selector.unregister(lane.channel)
+                self._pool.selector.unregister(lane.channel)
             lane.cut_off = lane.cut_off or time.monotonic()
             return False
-        lane.incoming += self._crew.received[:size]
+        lane.incoming += self._pool.received[:size]
         for report in lane.frames(self.decode):
             self._stillborn = 0
             if report.finished and report.chunk in lane.sent:
@@ -183,11 +183,11 @@ class ProcessesBackend(Backend):
 
     def _end_cut_off(self) -> None:
         """End workers that live on although their channels are closed: nobody hears them."""
-        for lane in self._crew.lanes:
+        for lane in self._pool.lanes:
             if lane.cut_off is None or lane.pid is None or lane.asked is not None:
                 continue
             if time.monotonic() - lane.cut_off > CUT_OFF_SECONDS:
-                self._crew.kill(lane)
+                self._pool.kill(lane)
 
     def _bury(self, lane: Lane, status: int) -> None:
         """A worker has ended: take its last words, say what it cost, start the next one."""
@@ -199,26 +199,26 @@ class ProcessesBackend(Backend):
         self._restart(lane)
 
     def _start_over(self) -> None:
-        """The warden is gone, and its workers with it: say what that cost, start others.
+        """The supervisor is gone, and its workers with it: say what that cost, start others.
 
         One of the tasks that ran may be what killed it, and which one can't be told.
         """
-        crew = self._crew
-        crew.end()
-        ran = [lane for lane in crew.lanes if self._slots.read(lane.number).task != IDLE]
-        for lane in crew.lanes:
+        pool = self._pool
+        pool.end()
+        ran = [lane for lane in pool.lanes if self._slots.read(lane.number).task != IDLE]
+        for lane in pool.lanes:
             self._lose(lane, "the process that looks after the workers died", shared=len(ran) > 1)
-        words = crew.last_words()
-        crew.release()
+        words = pool.last_words()
+        pool.release()
         reason = "the process that looks after the workers dies as soon as it starts"
         self._note_birth(bool(ran), f"{reason}: {words}" if words else reason)
         self.notices.append(
             "the process that looks after the workers died; another one has taken its place"
         )
-        self._crew = self._new_crew()
-        for lane in self._crew.lanes:
+        self._pool = self._new_crew()
+        for lane in self._pool.lanes:
             self._slots.clear(lane.number)
-            self._crew.write(lane, JOB, self._frame)
+            self._pool.write(lane, JOB, self._frame)
 
     def _lose(self, lane: Lane, reason: str, *, shared: bool = False) -> bool:
         """Take a dead worker's last words and say what it cost; whether it was running a task."""
@@ -263,18 +263,18 @@ class ProcessesBackend(Backend):
 
     def renew(self, number: int) -> None:
         """Have a fresh worker take the place of one that has done its share, soon."""
-        lane = self._crew.lanes[number]
+        lane = self._pool.lanes[number]
         lane.renewing = True
-        self._crew.kill(lane)
+        self._pool.kill(lane)
 
     def is_renewing(self, number: int) -> bool:
         """Whether the lane still waits for its fresh worker."""
-        return self._crew.lanes[number].renewing
+        return self._pool.lanes[number].renewing
 
     def _restart(self, lane: Lane) -> None:
         if lane.channel is not None:
             with contextlib.suppress(KeyError):
-                self._crew.selector.unregister(lane.channel)
+                self._pool.selector.unregister(lane.channel)
             lane.channel.close()
         if not self._slots.path.exists():
             raise BackendError(
@@ -283,12 +283,12 @@ class ProcessesBackend(Backend):
             )
         self._slots.clear(lane.number)
         with starting("a worker"):
-            self._crew.fork(lane)
-        self._crew.write(lane, JOB, self._frame)
+            self._pool.fork(lane)
+        self._pool.write(lane, JOB, self._frame)
 
-    def _new_crew(self) -> Crew:
+    def _new_crew(self) -> WorkerPool:
         with starting():
-            return Crew(self.lanes, self._environment)
+            return WorkerPool(self.lanes, self._environment)
 
     def _spool(self, lane: int) -> Path:
         assert self._job is not None

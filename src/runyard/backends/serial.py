@@ -12,10 +12,10 @@ from types import FrameType
 
 from runyard import clock
 from runyard.attempt.context import enter, follow_threads
+from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program, Work
 from runyard.attempt.runner import Result, Runner
-from runyard.attempt.slots import Note, Slots
 from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
@@ -46,9 +46,9 @@ class SerialBackend(Backend):
     def default_workers(cls) -> int:
         return 1
 
-    def open(self, job: Job, slots: Slots) -> None:
-        self._slots = slots
-        self._runner = Runner(Program(job), 0, slots, StreamOutput(), self._emit)
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
+        self._slots = lane_status
+        self._runner = Runner(Program(job), 0, lane_status, StreamOutput(), self._emit)
         self._stack.enter_context(routed())
         follow_threads()
 
@@ -63,7 +63,7 @@ class SerialBackend(Backend):
             self._step()
         return self._inbox.take(0.0 if worked else timeout)
 
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
         """Nothing can be ended: when the engine asks, no task is running."""
 
     def wake(self) -> None:

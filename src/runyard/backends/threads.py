@@ -12,10 +12,10 @@ import threading
 from contextlib import ExitStack
 
 from runyard.attempt.context import follow_threads
+from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program
 from runyard.attempt.runner import Result, Runner
-from runyard.attempt.slots import Note, Slots
 from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
 from runyard.backends.base import IN_PROCESS, Backend
@@ -34,12 +34,12 @@ class ThreadsBackend(Backend):
         self._stack = ExitStack()
         self._lanes: list[_Lane] = []
 
-    def open(self, job: Job, slots: Slots) -> None:
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         self._program = Program(job)
-        self._slots = slots
+        self._slots = lane_status
         self._stack.enter_context(routed())
         follow_threads()
-        self._lanes = [_Lane(n, self._program, slots, self._inbox) for n in range(self.lanes)]
+        self._lanes = [_Lane(n, self._program, lane_status, self._inbox) for n in range(self.lanes)]
 
     def send(self, lane: int, chunk: Chunk) -> None:
         self._lanes[lane].chunks.put(chunk)
@@ -47,7 +47,7 @@ class ThreadsBackend(Backend):
     def poll(self, timeout: float) -> list[Report | Loss]:
         return self._inbox.take(timeout)
 
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
         if self._slots.read(lane) != note:
             return
         old = self._lanes[lane]
@@ -73,13 +73,15 @@ class ThreadsBackend(Backend):
 
 
 class _Lane:
-    def __init__(self, number: int, program: Program, slots: Slots, inbox: Inbox) -> None:
+    def __init__(
+        self, number: int, program: Program, lane_status: LaneStatusFile, inbox: Inbox
+    ) -> None:
         self.chunks: queue.SimpleQueue[Chunk | None] = queue.SimpleQueue()
         self.abandoned = False
         self._number = number
-        self._slots = slots
+        self._slots = lane_status
         self._inbox = inbox
-        self.runner = Runner(program, number, slots, StreamOutput(), self._emit)
+        self.runner = Runner(program, number, lane_status, StreamOutput(), self._emit)
         self._chunk = 0
         self._done = 0
         # A thread that hangs must not keep the interpreter from ending.

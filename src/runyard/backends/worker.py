@@ -22,12 +22,12 @@ from time import perf_counter, sleep
 from typing import Any
 
 from runyard.attempt.context import enter, follow_threads
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
 from runyard.attempt.program import Program
 from runyard.attempt.runner import Result, Runner
-from runyard.attempt.slots import Slots
 from runyard.attempt.trouble import Stuck, Trouble
 from runyard.attempt.wire import (
     Change,
@@ -93,7 +93,7 @@ class Outbox:
         self.trouble: Trouble | None = None  # why the chunk can't go on
         self._chunk = 0
         self._done = 0
-        self._warden = os.getppid()
+        self._supervisor = os.getppid()
         self.result = self._results.append
         self.flush_at = 0.0  # when what is here should be sent
         threading.Thread(target=self._flush_late, daemon=True, name="runyard-flush").start()
@@ -206,13 +206,13 @@ class Outbox:
                 self._send_in_parts(results[half:], [], finished)
 
     def _flush_late(self) -> None:
-        """Send what waits while the main thread is busy with a task; see that the warden lives."""
+        """Send what waits while the main thread runs a task; end with the supervisor."""
         while True:
             self._busy.wait()
             if self._closed:
                 return
             sleep(FLUSH_SECONDS)
-            if os.getppid() != self._warden:  # it was killed, and the engine maybe too
+            if os.getppid() != self._supervisor:  # it was killed, and the engine maybe too
                 tree.kill_below(os.getpid())
                 os._exit(1)
             if self._busy.is_set() and perf_counter() >= self.flush_at:
@@ -244,7 +244,7 @@ class Worker:
         self._outbox = Outbox(channel, lane, self._state)
         self._was_changed = False  # by a task of this batch: look after each one
         self._spool: SpoolOutput | None = None
-        self._slots: Slots | None = None
+        self._slots: LaneStatusFile | None = None
         self._runner: Runner | None = None
         self._trouble: Trouble | None = None  # what kept it from beginning with the batch
         self._limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_DATA,)}
@@ -277,7 +277,7 @@ class Worker:
         with contextlib.suppress(OSError):
             os.chdir(job.root)
         try:
-            self._slots = Slots(Path(job.slots), 0, create=False)
+            self._slots = LaneStatusFile(Path(job.lane_status), 0, create=False)
         except FileNotFoundError:  # the batch ended before this worker began
             return
         self._trouble = None
@@ -291,12 +291,12 @@ class Worker:
         self._state.keep(self._spool.descriptors if self._spool is not None else [1, 2])
         self._was_changed = False
 
-    def _prepared(self, job: Job, slots: Slots) -> Runner:
+    def _prepared(self, job: Job, lane_status: LaneStatusFile) -> Runner:
         if job.capture:
             with clear_errors("open the files for what tasks print"):
                 self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
         output, program = self._spool or Output(), Program(job, self._state.loading)
-        return Runner(program, self._lane, slots, output, self._outbox.emit, home=os.getcwd())
+        return Runner(program, self._lane, lane_status, output, self._outbox.emit, home=os.getcwd())
 
     def _run(self, chunk: Chunk) -> None:
         assert self._slots is not None

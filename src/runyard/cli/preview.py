@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from runyard.spec.batch import Batch
     from runyard.spec.task import Target
     from runyard.store.base import Snapshot, Transaction
-    from runyard.store.recorded import Recorded
     from runyard.store.rows import TaskRow
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 SHOWN = 10
@@ -127,7 +127,7 @@ def after_trial(
 def _say(
     session: Session,
     batch: Batch,
-    planned: Recorded,
+    planned: StoredBatch,
     calls: list[Call],
     left: int,
     seed: int | None,
@@ -159,7 +159,7 @@ def _recorded(yard: Yard, batch: Batch) -> Result | None:
         return None
 
 
-def _copy(scratch: Yard, yard: Yard, recorded: Recorded) -> None:
+def _copy(scratch: Yard, yard: Yard, recorded: StoredBatch) -> None:
     """Put a recorded batch into the yard in memory, without its outcomes."""
     with yard.store.snapshot() as view:
         listed = view.tasks(recorded.id) if recorded.listed else []
@@ -179,10 +179,10 @@ def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
     return row.name, row.priority, row.content, decode_listed(row.content).after
 
 
-def _change(yard: Yard, kept: Recorded, batch: Batch) -> Change | None:
+def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
     """Outcomes on record that other code than the present made."""
     from runyard.schedule.changed import find_change
-    from runyard.schedule.enroll import code_of
+    from runyard.schedule.registration import code_of
     from runyard.schedule.targets import check_targets
 
     code = code_of(batch, check_targets(batch, os.getcwd())).code
@@ -191,7 +191,7 @@ def _change(yard: Yard, kept: Recorded, batch: Batch) -> Change | None:
 
 
 def _left(
-    yard: Yard | None, kept: Recorded | None, planned: Recorded, again: list[int]
+    yard: Yard | None, kept: StoredBatch | None, planned: StoredBatch, again: list[int]
 ) -> list[tuple[int, int]]:
     """The numbers of the tasks that have no outcome, or whose outcome will be forgotten."""
     if yard is None or kept is None:
@@ -208,7 +208,7 @@ def _opened(backend: str, workers: int | None, **_: Any) -> Backend:
     return opened
 
 
-def _check(session: Session, scratch: Yard, planned: Recorded, backend: Backend) -> None:
+def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backend) -> None:
     """Refuse options that the backend can't have."""
     from runyard.schedule.engine import Engine
 
@@ -225,7 +225,7 @@ def _asked(batch: Batch) -> list[str]:
     return [*options.budget, *([options.metric] if options.metric else [])]
 
 
-def _call(view: Snapshot, planned: Recorded, number: int) -> Call:
+def _call(view: Snapshot, planned: StoredBatch, number: int) -> Call:
     plan = planned.plan
     if plan is None:
         task = planned.task(view, number)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runyard.attempt.wire import Emission, Job
     from runyard.spec.outcome import OutcomeRow
     from runyard.spec.task import Target
-    from runyard.store.recorded import Recorded
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 
@@ -88,7 +88,7 @@ def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
 class Rerun:
     """One recorded task, ready to run here."""
 
-    def __init__(self, session: Session, yard: Yard, recorded: Recorded, number: int) -> None:
+    def __init__(self, session: Session, yard: Yard, recorded: StoredBatch, number: int) -> None:
         from runyard.spec.status import CANCELLED
         from runyard.store.versions import hash_seed_of
 
@@ -121,16 +121,16 @@ class Rerun:
 
     def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
         from runyard.attempt.context import enter, follow_threads
+        from runyard.attempt.lane_status import LaneStatusFile
         from runyard.attempt.output import Output
         from runyard.attempt.program import Program
         from runyard.attempt.runner import Runner
-        from runyard.attempt.slots import Slots
         from runyard.attempt.wire import Chunk, Completed, Failure, Item
         from runyard.spec.outcome import OutcomeRow
 
-        slots = Slots(folder / "slots", 1, create=True)
+        lane_status = LaneStatusFile(folder / "lane_status", 1, create=True)
         program = Program(self._job(folder, target))
-        runner = Runner(program, 0, slots, Output(), self._emitted)
+        runner = Runner(program, 0, lane_status, Output(), self._emitted)
         attempt = 0 if self.before is None else self.before.attempt
         chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
         work = next(iter(program.work(chunk)))
@@ -144,7 +144,7 @@ class Rerun:
         finally:
             enter(None)
             runner.rest()
-            slots.close()
+            lane_status.close()
             os.chdir(self.recorded.row.root)
         return made.row if isinstance(made, Failure | Completed) else OutcomeRow._make(made)
 
@@ -190,7 +190,7 @@ class Rerun:
             path=tuple(sys.path),
             folder=str(folder),
             engine=0,
-            slots=str(folder / "slots"),
+            lane_status=str(folder / "lane_status"),
             spool=str(folder),
             capture=False,
             template=options.template,

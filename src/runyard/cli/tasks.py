@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.store.recorded import Recorded
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 
@@ -19,7 +19,7 @@ def task_of(text: str) -> tuple[str, int]:
     return batch, int(number)
 
 
-def batch_with(yard: Yard, name: str, number: int) -> Recorded:
+def batch_with(yard: Yard, name: str, number: int) -> StoredBatch:
     """The batch on record, which has a task of this number."""
     recorded = yard.recorded(name)
     with yard.store.snapshot() as view:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from runyard.reports.versions import MixedCode
     from runyard.spec.outcome import OutcomeRow
     from runyard.store.base import Snapshot, Transaction
-    from runyard.store.recorded import Recorded
     from runyard.store.rows import TaskRow
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 RUNS = 128
@@ -103,12 +103,12 @@ def verify(
     return _tell(session, recorded, backend, codec, chosen, again, code)
 
 
-def copy_sample(tx: Transaction, view: Snapshot, recorded: Recorded, chosen: list[int]) -> None:
+def copy_sample(tx: Transaction, view: Snapshot, recorded: StoredBatch, chosen: list[int]) -> None:
     """The batch in another store, with these tasks left to run and the others taken as done."""
     import msgspec
 
     from runyard.schedule.listed import cancelled_row
-    from runyard.store.recorded import encode_options
+    from runyard.store.stored_batch import encode_options
 
     row = recorded.row
     options = msgspec.structs.replace(recorded.options, **NO_LIMITS)
@@ -141,7 +141,7 @@ def _neighbours(listed: list[TaskRow]) -> Iterator[tuple[int, list[TaskRow]]]:
         yield tasks[0].task, tasks
 
 
-def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event], Event]:
+def _of_sample(recorded: StoredBatch, chosen: Collection[int]) -> Callable[[Event], Event]:
     """How events are shown: about the sample, without the tasks that were taken as done."""
     left_out = recorded.row.total - len(chosen)
 
@@ -157,7 +157,7 @@ def _of_sample(recorded: Recorded, chosen: Collection[int]) -> Callable[[Event],
 
 
 def _choose(
-    view: Snapshot, recorded: Recorded, share: float | int, backend: str
+    view: Snapshot, recorded: StoredBatch, share: float | int, backend: str
 ) -> dict[int, OutcomeRow]:
     """The sample: a hundred or so runs of neighbours, where the seed decides."""
     from runyard.backends import backend_class
@@ -215,7 +215,7 @@ class Code(NamedTuple):
     mixed: MixedCode
 
 
-def _code(yard: Yard, recorded: Recorded, chosen: Collection[int]) -> Code:
+def _code(yard: Yard, recorded: StoredBatch, chosen: Collection[int]) -> Code:
     from runyard.reports.versions import mixed_code
     from runyard.schedule.changed import present_code
     from runyard.store.versions import outdated
@@ -228,7 +228,7 @@ def _code(yard: Yard, recorded: Recorded, chosen: Collection[int]) -> Code:
 
 def _tell(
     session: Session,
-    recorded: Recorded,
+    recorded: StoredBatch,
     backend: str,
     codec: str,
     chosen: dict[int, OutcomeRow],
@@ -294,7 +294,9 @@ def _tell(
     return 1 if different else 0
 
 
-def _hash_seeds(recorded: Recorded, backend: str, rows: list[OutcomeRow]) -> tuple[str, list[str]]:
+def _hash_seeds(
+    recorded: StoredBatch, backend: str, rows: list[OutcomeRow]
+) -> tuple[str, list[str]]:
     """The hash seed of tasks on a backend, and those of outcomes that were made with another."""
     from runyard.backends import backend_class
     from runyard.store.versions import hash_seed_of

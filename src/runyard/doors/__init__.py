@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runyard.store.recorded import Recorded
+    from runyard.store.stored_batch import StoredBatch
 
 
-def module_of(recorded: Recorded, name: str) -> ModuleType | None:
+def module_of(recorded: StoredBatch, name: str) -> ModuleType | None:
     """The module of this name in the door that a batch comes from, if there is one."""
     place = recorded.target.ref.partition(":")[0].split(".") if recorded.target else []
     if place[:2] != ["runyard", "doors"]:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.spec.codec import decode, decode_as
 from runyard.spec.fields import WHOLE, as_float, parts
-from runyard.spec.outcome import OutcomeRow, sound
+from runyard.spec.outcome import OutcomeRow, decoding_stored
 from runyard.spec.status import COMPLETED
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class _Writer:
             at = OutcomeRow._fields.index(name)
             self._fixed[name].add(np.array([row[at] for row in rows], kind))
         read = decode if codec == "msgpack" else partial(decode_as, codec)
-        with sound(f"the values of tasks {rows[0].task} to {rows[-1].task}"):
+        with decoding_stored(f"the values of tasks {rows[0].task} to {rows[-1].task}"):
             values = [
                 (None if row[3] is None else read(row[3])) if row[1] == COMPLETED else _NOTHING
                 for row in rows

@@ -17,7 +17,7 @@ from runyard.errors import NotFound
 from runyard.spec.codec import encode
 from runyard.spec.plan import Axis, Plan, axis_label
 from runyard.store.base import Snapshot
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 REPLICATE = "replicate"
 Codes = NDArray[np.int64]
@@ -92,7 +92,7 @@ def positions(plan: Plan, axis: int, low: int, high: int) -> Codes:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def coordinates(view: Snapshot, recorded: Recorded) -> dict[str, Coordinate]:
+def coordinates(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
     """Everything that tasks of a batch can be told apart by."""
     if recorded.plan is None:
         return _listed(view, recorded)
@@ -139,7 +139,7 @@ def _distinct(values: Sequence[Any]) -> tuple[Sequence[Any], Codes]:
     return [firsts[code] for code in range(len(numbers))], np.array(codes, np.int64)
 
 
-def _listed(view: Snapshot, recorded: Recorded) -> dict[str, Coordinate]:
+def _listed(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
     labels: list[dict[str, Any]] = [{} for _ in range(recorded.row.next_task)]
     for row in view.tasks(recorded.id):
         labels[row.task] = recorded.labels(view, row.task)

@@ -15,11 +15,11 @@ from runyard.plaintext import plain
 from runyard.reports.failures import FailureGroup, group_failures
 from runyard.spec.codec import decode_as
 from runyard.spec.digest import digest
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content, sound
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored, digest_content
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
 from runyard.store.base import Snapshot, Store
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 if TYPE_CHECKING:
     import polars
@@ -101,7 +101,7 @@ class Result:
         self._digest: str | None = None
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> StoredBatch:
         """The batch as it stands on record now."""
         with self._store.snapshot() as view:
             return self._recorded(view)
@@ -296,18 +296,18 @@ class Result:
     def __repr__(self) -> str:
         return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
 
-    def _recorded(self, view: Snapshot) -> Recorded:
+    def _recorded(self, view: Snapshot) -> StoredBatch:
         row = view.batch(self.name)
         if row is None:
             raise NotFound(
                 f"there is no batch {self.name!r}", hint="`runyard status` lists those there are"
             )
-        return Recorded(row)
+        return StoredBatch(row)
 
     def _engines(self, view: Snapshot, batch: int) -> list[EngineRow]:
         return [e for e in view.engines() if e.batch == batch and self._store.alive(e.id)]
 
-    def _outcome(self, view: Snapshot, recorded: Recorded, row: OutcomeRow) -> Outcome:
+    def _outcome(self, view: Snapshot, recorded: StoredBatch, row: OutcomeRow) -> Outcome:
         status = Status.of(row.status)
         value = None if row.value is None else self._decode(recorded.codec, row)
         return Outcome(
@@ -327,7 +327,7 @@ class Result:
 
     def _decode(self, codec: str, row: OutcomeRow) -> Any:
         self._refuse_pickle(codec)
-        with sound(f"the value of {self.name}/{row.task}"):
+        with decoding_stored(f"the value of {self.name}/{row.task}"):
             return decode_as(codec, row.value or b"")
 
     def _refuse_pickle(self, codec: str) -> None:
@@ -338,7 +338,9 @@ class Result:
                 "--codec pickle",
             )
 
-    def _digest_contents(self, view: Snapshot, recorded: Recorded) -> Iterator[tuple[int, bytes]]:
+    def _digest_contents(
+        self, view: Snapshot, recorded: StoredBatch
+    ) -> Iterator[tuple[int, bytes]]:
         order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
         if order is None or isinstance(order, range):
             count = 0
@@ -358,7 +360,7 @@ class Result:
 
 
 def _all_rows(
-    view: Snapshot, recorded: Recorded, status: Status | str | None
+    view: Snapshot, recorded: StoredBatch, status: Status | str | None
 ) -> Iterator[OutcomeRow]:
     """Every row of a status; as many as were recorded, or the store is damaged."""
     codes = codes_of(status)
@@ -374,7 +376,7 @@ def _all_rows(
         )
 
 
-def _has_all(recorded: Recorded) -> bool:
+def _has_all(recorded: StoredBatch) -> bool:
     """Whether every number up to the last one has an outcome."""
     return not recorded.row.pending and recorded.row.next_task == recorded.row.total
 

@@ -21,7 +21,7 @@ from runyard.reports.metrics import Table, read_table
 from runyard.reports.result import codes_of
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import parts
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, sound
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored
 from runyard.spec.shown import jsonable
 from runyard.spec.status import COMPLETED, FINAL_STATES, Status
 
@@ -98,7 +98,7 @@ class _Texts:
     def _parts(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
         if row.status != COMPLETED or row.value is None:
             return
-        with sound(f"the value of {self._name}/{row.task}"):
+        with decoding_stored(f"the value of {self._name}/{row.task}"):
             value = decode_as(self._codec, row.value)
         for name, part in parts(value):
             if name in self._kinds and part is not None:

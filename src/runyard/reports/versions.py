@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from runyard.store.base import Snapshot
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import mixed
 
 
@@ -22,7 +22,7 @@ MixedCode = dict[str, list[CodeVersion]]
 """By function, the oldest version first."""
 
 
-def mixed_code(view: Snapshot, recorded: Recorded) -> MixedCode:
+def mixed_code(view: Snapshot, recorded: StoredBatch) -> MixedCode:
     """The functions of which several versions made outcomes; there should be none."""
     return {
         name: [CodeVersion(v.fingerprint, v.since, made) for v, made in versions]

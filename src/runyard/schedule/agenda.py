@@ -8,7 +8,7 @@ from itertools import count
 
 from runyard.attempt.wire import Item
 from runyard.spec.batch import ListedTask, settings_of
-from runyard.spec.outcome import sound
+from runyard.spec.outcome import decoding_stored
 from runyard.spec.status import Priority
 from runyard.store.rows import Claim
 
@@ -32,7 +32,7 @@ class Held:
         self.timeouts: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
         self._calls: dict[int, bytes] = {}  # what tasks call that were handed in
-        with sound(f"a task of batch {claim.batch}"):
+        with decoding_stored(f"a task of batch {claim.batch}"):
             for task, content in claim.tasks.items():
                 self._note(task, *settings_of(content))
 

@@ -18,8 +18,8 @@ from runyard.spec.edited import edited
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.task import Changed, Target
 from runyard.store.base import Snapshot, Store, Transaction
-from runyard.store.recorded import Recorded
 from runyard.store.rows import BatchRow
+from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import outdated
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
@@ -62,7 +62,7 @@ def edited_modules(batch: str, modules: Iterable[str]) -> list[Notice]:
     return [Notice(batch=batch, text=text, level="warning")]
 
 
-def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
+def present_code(view: Snapshot, recorded: StoredBatch) -> dict[str, str]:
     """The fingerprints that the batch's code has in this process, where it is found by name."""
     called = targets(view, recorded.row)
     elsewhere = {target.ref for target in called if target.kind in ("value", "shell")}
@@ -75,7 +75,7 @@ def present_code(view: Snapshot, recorded: Recorded) -> dict[str, str]:
 
 
 def find_change(
-    view: Snapshot, recorded: Recorded, code: Mapping[str, str], changed: Changed
+    view: Snapshot, recorded: StoredBatch, code: Mapping[str, str], changed: Changed
 ) -> Change | None:
     """The outcomes that other code made, and what becomes of them; raises to refuse them."""
     found = outdated(view, recorded, code)
@@ -104,7 +104,7 @@ def find_change(
 
 
 def settle_changes(
-    tx: Transaction, store: Store, recorded: Recorded, code: Mapping[str, str], changed: Changed
+    tx: Transaction, store: Store, recorded: StoredBatch, code: Mapping[str, str], changed: Changed
 ) -> Settled:
     """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
     change = find_change(tx, recorded, code, changed)

@@ -15,8 +15,8 @@ from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
 from runyard.events import Event
 from runyard.schedule.agenda import Held, Place
-from runyard.schedule.intake import Handed, Intake
 from runyard.schedule.listed import cancelled_row, record_listed
+from runyard.schedule.submissions import Submissions, Submitted
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow, Claim
@@ -50,7 +50,7 @@ class Waiting:
     events: list[Event] = field(default_factory=list)
     wanted: int = 0  # tasks to claim
     cancel_rest: bool = False
-    handed: list[Handed] = field(default_factory=list)  # tasks that came while the batch runs
+    handed: list[Submitted] = field(default_factory=list)  # tasks that came while the batch runs
 
     @property
     def is_for_the_store(self) -> bool:
@@ -115,8 +115,8 @@ class Committer:
         store: Store,
         batch: BatchRow,
         engine: int,
-        intake: Intake | None = None,
-        outranked: Callable[[Transaction], bool] | None = None,
+        intake: Submissions | None = None,
+        preempted: Callable[[Transaction], bool] | None = None,
     ) -> None:
         self._store = store
         self._batch = batch.id
@@ -124,7 +124,7 @@ class Committer:
         self._total = batch.total  # a described batch may have grown since
         self._engine = engine
         self._intake = intake
-        self._outranked = outranked  # whether this engine should leave for something else
+        self._outranked = preempted  # whether this engine should leave for something else
         self._told: Pace | None = None  # what the store knows of this engine
         self._time = clock.steady()
 

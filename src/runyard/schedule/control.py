@@ -12,15 +12,15 @@ from runyard.errors import UsageError
 from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.spec.status import Status
 from runyard.store.base import Store, Transaction
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 
-def is_running(tx: Transaction, store: Store, recorded: Recorded) -> bool:
+def is_running(tx: Transaction, store: Store, recorded: StoredBatch) -> bool:
     """Whether an engine that lives runs the batch."""
     return any(e.batch == recorded.id and store.alive(e.id) for e in tx.engines())
 
 
-def refuse_running(tx: Transaction, store: Store, recorded: Recorded) -> None:
+def refuse_running(tx: Transaction, store: Store, recorded: StoredBatch) -> None:
     """Raise if an engine runs the batch."""
     if is_running(tx, store, recorded):
         raise UsageError(
@@ -28,13 +28,13 @@ def refuse_running(tx: Transaction, store: Store, recorded: Recorded) -> None:
         )
 
 
-def requeue_status(tx: Transaction, recorded: Recorded, status: Status) -> list[int]:
+def requeue_status(tx: Transaction, recorded: StoredBatch, status: Status) -> list[int]:
     """Forget outcomes of a status, so that their tasks run again; which tasks."""
     tasks = [row.task for row in tx.outcomes(recorded.id, statuses=[status.code])]
     return requeue(tx, recorded, tasks)
 
 
-def requeue(tx: Transaction, recorded: Recorded, tasks: Sequence[int]) -> list[int]:
+def requeue(tx: Transaction, recorded: StoredBatch, tasks: Sequence[int]) -> list[int]:
     """Forget the outcomes of these tasks and of those cancelled for a failed predecessor."""
     again = list(tasks)
     if recorded.listed:
@@ -50,7 +50,7 @@ def requeue(tx: Transaction, recorded: Recorded, tasks: Sequence[int]) -> list[i
     return again
 
 
-def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
+def cancel_batch(tx: Transaction, recorded: StoredBatch, *, running: bool) -> int:
     """Cancel everything that has no outcome; how many tasks."""
     if running:
         tx.update_batch(recorded.id, control="cancel")
@@ -59,7 +59,7 @@ def cancel_batch(tx: Transaction, recorded: Recorded, *, running: bool) -> int:
     return tx.record(recorded.id, rows, listed=recorded.listed)
 
 
-def cancel_task(tx: Transaction, recorded: Recorded, task: int, *, running: bool) -> int:
+def cancel_task(tx: Transaction, recorded: StoredBatch, task: int, *, running: bool) -> int:
     """Cancel one task, and those that come after it; how many, 0 if it has an outcome already."""
     recorded.check_task(tx, task)
     if tx.outcome(recorded.id, task) is not None:

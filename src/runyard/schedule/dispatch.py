@@ -11,10 +11,10 @@ from runyard.backends.base import Backend
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Piece
 from runyard.schedule.flights import Flights
-from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
 from runyard.schedule.order import Order
 from runyard.schedule.recorder import Recorder
+from runyard.schedule.submissions import Submissions
 from runyard.schedule.supply import Supply
 
 
@@ -31,7 +31,7 @@ class Dispatch:
         recorder: Recorder,
         judge: Judge,
         mean: policy.Mean,
-        intake: Intake | None,
+        intake: Submissions | None,
         order: Order | None,
     ) -> None:
         self._backend = backend

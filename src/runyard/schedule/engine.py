@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runyard import clock
-from runyard.attempt.slots import Slots
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.wire import Job
 from runyard.backends.base import Backend
 from runyard.errors import DISK_FULL, NotFound, StoreAway, StoreError, StoreFull, UsageError
@@ -29,13 +29,13 @@ from runyard.events import (
 )
 from runyard.schedule.agenda import Agenda
 from runyard.schedule.control import forget_requests, is_running
-from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
 from runyard.schedule.listed import cancel_doomed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.signals import Signals
+from runyard.schedule.submissions import Submissions
 from runyard.schedule.supply import history_of
 from runyard.schedule.sweep import run_folder, sweep_dead_engines
 from runyard.spaces import Workspaces, task_folder
@@ -43,11 +43,11 @@ from runyard.spec.codec import dump_function
 from runyard.spec.hash_seed import shown
 from runyard.spec.status import COMPLETED
 from runyard.store.base import Snapshot, Store, Transaction
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import extended, hash_seed_of
 
 if TYPE_CHECKING:
-    from runyard.schedule.meter import Meter
+    from runyard.schedule.budget import Budget
 
 
 class Engine:
@@ -56,14 +56,14 @@ class Engine:
     def __init__(
         self,
         store: Store,
-        recorded: Recorded,
+        recorded: StoredBatch,
         backend: Backend,
         folder: Path,
         publish: Callable[[Event], None],
         functions: dict[str, Callable[..., Any]] | None = None,
-        intake: Intake | None = None,
+        intake: Submissions | None = None,
         spent: float = 0.0,
-        outranked: Callable[[Transaction], bool] | None = None,
+        preempted: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
         code: Mapping[str, str] | None = None,
         opening: Sequence[Event] = (),
@@ -76,7 +76,7 @@ class Engine:
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
         self._intake = intake  # the engine stays until this is closed
         self._spent = spent  # seconds of this run that other engines had
-        self._outranked = outranked  # of a worker: whether something more urgent waits
+        self._outranked = preempted  # of a worker: whether something more urgent waits
         self._number: int | None = None  # while it runs
         self._limit = limit  # outcomes in all after which this run ends
         self._code = code or {}  # fingerprints of the functions that it runs
@@ -127,7 +127,7 @@ class Engine:
             # From the last to the first: nothing more comes in, all of it is written, sign off.
             stack.callback(self._store.relax)
             stack.callback(lambda: self._sign_off(number, loop))
-            stack.callback((slots := self._slots(number)).close, remove=True)
+            stack.callback((lane_status := self._slots(number)).close, remove=True)
             audit = stack.enter_context(self._audit_log())
             meter = self._meter()
             if self._intake is not None:
@@ -139,8 +139,8 @@ class Engine:
             recorder.start()
             stack.callback(lambda: self._close_recorder(recorder, end, begin))
             stack.callback(backend.close)
-            backend.open(self._job(number, slots), slots)
-            loop = self._loop(number, slots, recorder, meter)
+            backend.open(self._job(number, lane_status), lane_status)
+            loop = self._loop(number, lane_status, recorder, meter)
             for event in (*self._opening, *self._other_hash_seed(), self._started()):
                 self._say(recorder, event)
             if self._intake is None or self._intake.keep_values:
@@ -155,10 +155,10 @@ class Engine:
                 raise meter.error(self._recorded.name, missing)
         return end
 
-    def _slots(self, number: int) -> Slots:
+    def _slots(self, number: int) -> LaneStatusFile:
         path = run_folder(self._folder) / f"{number}.slots"
         try:
-            return Slots(path, self._backend.most_lanes, create=True)
+            return LaneStatusFile(path, self._backend.most_lanes, create=True)
         except OSError as error:
             path.unlink(missing_ok=True)
             if error.errno not in DISK_FULL:
@@ -169,17 +169,17 @@ class Engine:
         self._number, self._recorded = self._store.write(self._signed_on)
         return self._number
 
-    def _signed_on(self, tx: Transaction) -> tuple[int, Recorded]:
+    def _signed_on(self, tx: Transaction) -> tuple[int, StoredBatch]:
         backend = self._backend
         number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
-        self._store.hold_life(number)  # before others can see it and take it for dead
+        self._store.acquire_liveness(number)  # before others can see it and take it for dead
         try:
             return number, self._begun(tx, number)
         except BaseException:
-            self._store.drop_life(number)
+            self._store.release_liveness(number)
             raise
 
-    def _begun(self, tx: Transaction, number: int) -> Recorded:
+    def _begun(self, tx: Transaction, number: int) -> StoredBatch:
         """The batch as this engine takes it up; dead ones are cleared away first."""
         sweep_dead_engines(tx, self._store, self._folder)
         beside_others = is_running(tx, self._store, self._recorded)
@@ -200,12 +200,12 @@ class Engine:
         changes: dict[str, Any] = {
             "started": started, "control": control, "seconds": seconds, "counted": counted,
         }  # fmt: skip
-        before, seed = Recorded(found), self._backend.hash_seed()
+        before, seed = StoredBatch(found), self._backend.hash_seed()
         self._seed_before = hash_seed_of(before) if found.done else ""
         code = extended(before, self._code, number, clock.now(), seed)
         if code is not None:
             changes["code"] = code
-        return Recorded(tx.update_batch(found.id, **changes))
+        return StoredBatch(tx.update_batch(found.id, **changes))
 
     def _sign_off(self, number: int, loop: Loop | None) -> None:
         claims = loop.leave() if loop else []
@@ -227,7 +227,7 @@ class Engine:
             text = "the database does not answer; what it has recorded stays"
             self._publish(Notice(batch=self._recorded.name, text=text, level="warning"))
         finally:
-            self._store.drop_life(number)
+            self._store.release_liveness(number)
 
     def _close_recorder(self, recorder: Recorder, end: End | None, begin: float) -> None:
         if isinstance(recorder.error, StoreAway):
@@ -248,21 +248,23 @@ class Engine:
             self._say(recorder, event)
         recorder.close()
 
-    def _meter(self) -> Meter | None:
+    def _meter(self) -> Budget | None:
         """Something that watches budgets and the shown metric, where there are any."""
         options, row = self._recorded.options, self._recorded.row
         if not options.budget and options.metric is None and self._limit is None:
             return None
-        from runyard.schedule.meter import Meter
+        from runyard.schedule.budget import Budget
 
         with self._store.snapshot() as view:
-            return Meter(
+            return Budget(
                 options.budget, options.metric, self._recorded.codec, done=row.done,
                 seconds=row.seconds, rows=view.outcomes(row.id, statuses=[COMPLETED]),
                 limit=self._limit,
             )  # fmt: skip
 
-    def _loop(self, number: int, slots: Slots, recorder: Recorder, meter: Meter | None) -> Loop:
+    def _loop(
+        self, number: int, lane_status: LaneStatusFile, recorder: Recorder, meter: Budget | None
+    ) -> Loop:
         with self._store.snapshot() as view:
             history = history_of(view.attempts(self._recorded.id))
             in_order = self._begins_in_order(view)
@@ -273,7 +275,7 @@ class Engine:
             agenda=agenda, recorder=recorder, publish=publish, history=history,
         )  # fmt: skip
         return Loop(
-            name=batch.name, options=batch.options, backend=self._backend, slots=slots,
+            name=batch.name, options=batch.options, backend=self._backend, lane_status=lane_status,
             agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
             meter=meter, intake=self._intake, spent=self._spent,
             leaves=self._outranked is not None, listed=batch.listed, in_order=in_order,
@@ -325,7 +327,7 @@ class Engine:
         )
         return [Notice(batch=self._recorded.name, text=text)]
 
-    def _job(self, number: int, slots: Slots) -> Job:
+    def _job(self, number: int, lane_status: LaneStatusFile) -> Job:
         batch, options = self._recorded, self._recorded.options
         target = batch.target
         return Job(
@@ -340,8 +342,8 @@ class Engine:
             path=tuple(place or os.getcwd() for place in sys.path),
             folder=str(self._batch_folder),
             engine=number,
-            slots=str(slots.path),
-            spool=str(slots.path.parent),
+            lane_status=str(lane_status.path),
+            spool=str(lane_status.path.parent),
             timeout=options.timeout,
             memory=options.memory,
             capture=options.capture,

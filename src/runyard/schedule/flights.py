@@ -8,7 +8,7 @@ from itertools import count
 from time import perf_counter
 
 from runyard import clock
-from runyard.attempt.slots import IDLE, Note, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.attempt.wire import Chunk, Item
 from runyard.backends.base import Backend
 from runyard.schedule import policy
@@ -50,14 +50,14 @@ class Flights:
     def __init__(
         self,
         backend: Backend,
-        slots: Slots,
+        lane_status: LaneStatusFile,
         agenda: Agenda,
         options: Options,
         *,
         in_order: bool = False,
     ) -> None:
         self._backend = backend
-        self._slots = slots
+        self._slots = lane_status
         self._agenda = agenda
         self._options = options
         self._in_order = in_order  # what waits in a lane holds up all others
@@ -226,7 +226,7 @@ class Flights:
         lanes = enumerate(self._lanes)
         return sum(1 for number, lane in lanes if not lane and self._backend.is_up(number))
 
-    def _enforce(self, lane: int, note: Note) -> None:
+    def _enforce(self, lane: int, note: LaneStatus) -> None:
         limit, seconds = self._limit(note.task), note.seconds
         if limit is not None and policy.is_over(limit, seconds, clock.pauses.within(seconds)):
             reason = f"ran longer than its limit of {limit:g} s"

@@ -150,7 +150,7 @@ class Judge:
     def _row(self, loss: Loss, reason: str) -> OutcomeRow:
         error = ErrorInfo(loss.error, reason, "", "").encode()
         worker = self._engine << 16 | loss.lane
-        return OutcomeRow.sealed(
+        return OutcomeRow.with_checksum(
             self._batch, loss.task, FAILED, loss.attempt, None, error, loss.started, loss.seconds,
             worker,
         )  # fmt: skip
@@ -159,7 +159,7 @@ class Judge:
         info = ErrorInfo.decode(row.error or b"")
         clean = ErrorInfo(*(self._redactor.redact_text(part) for part in info))
         if clean != info:
-            row = OutcomeRow.sealed(self._batch, *row[:4], clean.encode(), *row[5:8])
+            row = OutcomeRow.with_checksum(self._batch, *row[:4], clean.encode(), *row[5:8])
         return row, clean
 
 

@@ -37,7 +37,9 @@ def cancelled_row(
 ) -> OutcomeRow:
     """The outcome of a task that never ran, or was ended on request."""
     info = ErrorInfo(kind, reason, "", "")
-    return OutcomeRow.sealed(batch, task, CANCELLED, 0, None, info.encode(), clock.now(), 0.0, 0)
+    return OutcomeRow.with_checksum(
+        batch, task, CANCELLED, 0, None, info.encode(), clock.now(), 0.0, 0
+    )
 
 
 def _followers(tx: Transaction, batch: int, task: int) -> list[OutcomeRow]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runyard import clock, faults
-from runyard.attempt.slots import Slots
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.trouble import Trouble
 from runyard.attempt.wire import Change, Emission, Failure, Loss, Report
 from runyard.backends.base import Backend
@@ -30,10 +30,10 @@ from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.commit import Wishes
 from runyard.schedule.dispatch import Dispatch
 from runyard.schedule.flights import Flight, Flights
-from runyard.schedule.intake import Intake
 from runyard.schedule.judge import DEADLINE, Judge
 from runyard.schedule.order import MOMENT, Order
 from runyard.schedule.recorder import Recorder
+from runyard.schedule.submissions import Submissions
 from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
 from runyard.spec.outcome import Printed, Rows
@@ -41,7 +41,7 @@ from runyard.spec.task import Options
 from runyard.store.rows import Claim
 
 if TYPE_CHECKING:
-    from runyard.schedule.meter import Meter
+    from runyard.schedule.budget import Budget
 
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
@@ -59,7 +59,7 @@ class End(enum.Enum):
     LIMIT = "limit"  # as many tasks as this run was asked for; resumable
     METRIC = "missing metric"  # tasks don't return what the budget is about; resumable
     CANCELLED = "cancelled"
-    LEFT = "left"  # others have what is left, or something more urgent waits
+    YIELDED = "yielded"  # others have what is left, or something more urgent waits
     OUTGROWN = "outgrown"  # the batch has grown, and only an engine that starts anew knows how
 
 
@@ -72,14 +72,14 @@ class Loop:
         name: str,
         options: Options,
         backend: Backend,
-        slots: Slots,
+        lane_status: LaneStatusFile,
         agenda: Agenda,
         judge: Judge,
         recorder: Recorder,
         publish: Callable[[Event], None],
         history: dict[int, tuple[int, int]],
-        meter: Meter | None = None,
-        intake: Intake | None = None,
+        meter: Budget | None = None,
+        intake: Submissions | None = None,
         spent: float = 0.0,
         leaves: bool = False,
         listed: bool = False,
@@ -96,7 +96,7 @@ class Loop:
         self._intake = intake
         self._spent = spent  # of the deadline
         self._leaves = leaves  # when there is nothing to claim
-        self._flights = Flights(backend, slots, agenda, options, in_order=in_order)
+        self._flights = Flights(backend, lane_status, agenda, options, in_order=in_order)
         self._supply = Supply(
             name=name, priority=options.priority, lanes=backend.lanes,
             fragile=not backend.capabilities.survives_crash, listed=listed, agenda=agenda,
@@ -106,7 +106,7 @@ class Loop:
         self._lanes = Dispatch(
             backend=backend, agenda=agenda, flights=self._flights, supply=self._supply,
             recorder=recorder, judge=judge, mean=self._mean, intake=intake,
-            order=Order(backend, slots, self._flights) if in_order else None,
+            order=Order(backend, lane_status, self._flights) if in_order else None,
         )  # fmt: skip
         self._pace = policy.Pace()
         self._ending: End | None = None
@@ -163,7 +163,7 @@ class Loop:
         if self._meter is not None and self._ending is None and self._meter.missing():
             self._ending = End.METRIC
         if self._leaves and self._ending is None and self._has_nothing_to_do():
-            self._ending = End.LEFT
+            self._ending = End.YIELDED
         if self._ending is not None and (not self._drained or self._at_once):
             self._drain()
             self._drained, self._at_once = True, False
@@ -378,7 +378,7 @@ class Loop:
                 self._at_once |= wishes.stop > 1
                 self.stop(End.STOPPED)
             elif wishes.leave:
-                self.stop(End.LEFT)
+                self.stop(End.YIELDED)
             self._supply.look_again()
             fresh = set(wishes.cancel) - self._judge.cancelling
             if fresh:

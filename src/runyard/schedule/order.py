@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter, sleep
 
-from runyard.attempt.slots import IDLE, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatusFile
 from runyard.backends.base import Backend
 from runyard.schedule.agenda import Place
 from runyard.schedule.flights import Flight, Flights
@@ -22,9 +22,9 @@ LOADING_SECONDS = 0.25
 class Order:
     """Knows whether what was sent last has begun."""
 
-    def __init__(self, backend: Backend, slots: Slots, flights: Flights) -> None:
+    def __init__(self, backend: Backend, lane_status: LaneStatusFile, flights: Flights) -> None:
         self._backend = backend
-        self._slots = slots
+        self._slots = lane_status
         self._flights = flights
         self.awaits = False  # a lane is free, and gets something once the last one has begun
 

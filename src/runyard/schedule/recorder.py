@@ -20,13 +20,13 @@ from runyard.errors import StoreConflict, StoreError, StoreFull, StoreUnready
 from runyard.events import AuditLog, Event, to_record
 from runyard.schedule.agenda import Held, Place
 from runyard.schedule.commit import Claimed, Committer, Entry, Pace, Refused, Waiting, Wishes
-from runyard.schedule.intake import Intake
+from runyard.schedule.submissions import Submissions
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import AttemptRow, BatchRow
 
 if TYPE_CHECKING:
-    from runyard.schedule.meter import Meter
+    from runyard.schedule.budget import Budget
 
 COMMIT_SECONDS = 0.1
 """The least time between two commits: what comes in meanwhile is written together."""
@@ -51,12 +51,12 @@ class Recorder:
         audit: AuditLog,
         task_audit: Callable[[int], AuditLog] | None,
         wake: Callable[[], None],
-        meter: Meter | None = None,
-        intake: Intake | None = None,
-        outranked: Callable[[Transaction], bool] | None = None,
+        meter: Budget | None = None,
+        intake: Submissions | None = None,
+        preempted: Callable[[Transaction], bool] | None = None,
     ) -> None:
         self._store = store
-        self._committer = Committer(store, batch, engine, intake, outranked)
+        self._committer = Committer(store, batch, engine, intake, preempted)
         self._audit = audit
         self._task_audit = task_audit
         self._wake = wake

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from functools import cache
 
 from runyard.spec.batch import decode_listed
-from runyard.spec.outcome import sound
+from runyard.spec.outcome import decoding_stored
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot
-from runyard.store.recorded import Recorded
 from runyard.store.rows import BatchRow
+from runyard.store.stored_batch import StoredBatch
 
 
 def unfinished(view: Snapshot, without: Collection[int] = ()) -> list[BatchRow]:
@@ -33,10 +33,10 @@ def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> boo
 
 def targets(view: Snapshot, row: BatchRow) -> set[Target]:
     """What the batch's tasks call."""
-    recorded = Recorded(row)
+    recorded = StoredBatch(row)
     if recorded.target is not None:
         return {recorded.target}
-    with sound(f"the tasks of {row.name}"):
+    with decoding_stored(f"the tasks of {row.name}"):
         return {decode_listed(task.content).target for task in view.tasks(row.id)}
 
 

@@ -11,8 +11,8 @@ from runyard.errors import StoreDamaged
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.flights import Flights
-from runyard.schedule.intake import Intake
 from runyard.schedule.recorder import Recorder
+from runyard.schedule.submissions import Submissions
 from runyard.store.rows import AttemptRow, Claim
 
 DRY_ROUNDS = 10
@@ -43,7 +43,7 @@ class Supply:
         flights: Flights,
         recorder: Recorder,
         history: dict[int, tuple[int, int]],
-        intake: Intake | None,
+        intake: Submissions | None,
     ) -> None:
         self._name = name
         self._priority = priority

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runyard.attempt.slots import IDLE, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatusFile
 from runyard.backends import backend_class
 from runyard.schedule import policy
 from runyard.schedule.listed import record_listed
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
 from runyard.store.base import Store, Transaction
-from runyard.store.life import FOLDER
-from runyard.store.recorded import Recorded
+from runyard.store.liveness import FOLDER
 from runyard.store.rows import AttemptRow, EngineRow
+from runyard.store.stored_batch import StoredBatch
 
 
 def run_folder(yard: Path) -> Path:
@@ -32,21 +32,21 @@ def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
     for row in tx.engines():
         if store.alive(row.id):
             continue
-        slots = run_folder(yard) / f"{row.id}.slots"
+        lane_status = run_folder(yard) / f"{row.id}.slots"
         if not backend_class(row.backend).capabilities.survives_crash:
-            _charge_running(tx, row, slots)
-        for path in slots.parent.glob(f"{row.id}[.-]*"):
+            _charge_running(tx, row, lane_status)
+        for path in lane_status.parent.glob(f"{row.id}[.-]*"):
             path.unlink(missing_ok=True)
         tx.sign_off(row.id)
 
 
 def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
     try:
-        slots = Slots(path, 0, create=False)
+        lane_status = LaneStatusFile(path, 0, create=False)
     except (OSError, ValueError):
         return
-    notes = [slots.read(lane) for lane in range(slots.lanes)]
-    slots.close()
+    notes = [lane_status.read(lane) for lane in range(lane_status.lanes)]
+    lane_status.close()
     for note in notes:
         batch = None if note.task == IDLE else tx.batch_by_id(note.batch)
         if batch is None or tx.outcome(batch.id, note.task) is not None:
@@ -55,14 +55,14 @@ def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
         crashes = 1 + sum(row.crash for row in earlier)
         reason = f"the engine that ran it died {crashes} times"
         error = ErrorInfo("WorkerDied", reason, "", "").encode()
-        recorded = Recorded(batch)
+        recorded = StoredBatch(batch)
         if policy.survives_crash(recorded.options, crashes):
             number = len(earlier) + 1
             tx.add_attempts(
                 [AttemptRow(batch.id, note.task, number, 1, error, engine.started, 0.0)]
             )
         else:
-            row = OutcomeRow.sealed(
+            row = OutcomeRow.with_checksum(
                 batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
             )
             if recorded.listed:

@@ -26,7 +26,7 @@ class OutcomeRow(NamedTuple):
     checksum: int
 
     @classmethod
-    def sealed(cls, batch: int, *columns: Any) -> OutcomeRow:
+    def with_checksum(cls, batch: int, *columns: Any) -> OutcomeRow:
         """A row with its checksum over the batch and every column."""
         return cls._make((*columns, checksum(columns, batch)))
 
@@ -135,7 +135,7 @@ class ErrorInfo(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> ErrorInfo:
         """The inverse of `encode`."""
-        with sound("an error"):
+        with decoding_stored("an error"):
             info = cls(*decode(data))
             if not all(isinstance(part, str) for part in info):
                 raise TypeError("its parts are no texts")
@@ -152,8 +152,8 @@ def digest_content(row: OutcomeRow) -> tuple[int, bytes]:
     return row.status, (error_class(row.error) if row.status >= FAILED else row.value or b"")
 
 
-class sound:  # noqa: N801
-    """Whatever goes wrong with stored bytes inside `with sound(what)` is damage."""
+class decoding_stored:  # noqa: N801
+    """Whatever goes wrong with stored bytes inside `with decoding_stored(what)` is damage."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -256,12 +256,12 @@ class Store(ABC):
         """Whether an engine that signed on still lives; known at once, not after a lease."""
 
     @abstractmethod
-    def hold_life(self, engine: int) -> None:
+    def acquire_liveness(self, engine: int) -> None:
         """Let others see this engine as alive until it signs off or this process ends."""
 
     @abstractmethod
-    def drop_life(self, engine: int) -> None:
-        """The inverse of `hold_life`."""
+    def release_liveness(self, engine: int) -> None:
+        """The inverse of `acquire_liveness`."""
 
     def check_place(self) -> None:  # noqa: B027 - most stores can't be moved away
         """Raise where the store is no longer the one that was opened; costs next to nothing."""

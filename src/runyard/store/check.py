@@ -14,7 +14,7 @@ from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store import schema
 from runyard.store.pieces import IN_PIECES
 from runyard.store.reading import SqlSnapshot
-from runyard.store.statements import seal
+from runyard.store.statements import row_checksum
 
 PAGED = {"yield_per": 1000}
 
@@ -26,7 +26,7 @@ def check_rows(connection: Connection) -> Iterator[str]:
             continue
         options = {"yield_per": 4} if table is schema.pieces else PAGED
         for *columns, stored in connection.execute(select(table), execution_options=options):
-            if seal(table, tuple(columns)) != stored:
+            if row_checksum(table, tuple(columns)) != stored:
                 yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
     table = schema.outcomes
     query = select(table).order_by(table.c.batch, table.c.task)

@@ -19,7 +19,7 @@ from runyard.store.rows import (
     first_free,
     gaps,
 )
-from runyard.store.statements import sealed
+from runyard.store.statements import with_checksum
 from runyard.store.writing import SqlWriter, batched
 
 
@@ -194,7 +194,7 @@ class SqlClaims(SqlWriter):
         """Let listed tasks be an engine's, or nobody's."""
         given = [(r.batch, r.task, r.priority, r.waiting, engine, token) for r in rows]
         if given:
-            self._put_sealed(schema.queue, sealed(schema.queue, given))
+            self._put_rows(schema.queue, with_checksum(schema.queue, given))
 
     def _is_free(self, claim: ClaimRow) -> bool:
         return claim.engine is None or not self._alive(claim.engine)

@@ -258,10 +258,10 @@ class MemoryStore(Store):
     def alive(self, engine: int) -> bool:
         return engine in self._living
 
-    def hold_life(self, engine: int) -> None:
+    def acquire_liveness(self, engine: int) -> None:
         self._living.add(engine)
 
-    def drop_life(self, engine: int) -> None:
+    def release_liveness(self, engine: int) -> None:
         self._living.discard(engine)
 
     def check(self) -> Iterator[str]:

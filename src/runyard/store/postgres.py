@@ -91,12 +91,12 @@ class PostgresTransaction(SqlTransaction):
         columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
         return self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).rowcount
 
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         source, arrays = _unnested(list(table.c), rows)
         query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
         self._driver.execute(query, arrays)
 
-    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table, rows: Sequence[Values]) -> None:
         source, arrays = _unnested(list(table.c), rows)
         changed = ", ".join(f'"{c.name}" = v."{c.name}"' for c in table.c if not c.primary_key)
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
@@ -184,10 +184,10 @@ class PostgresStore(Store):
     def alive(self, engine: int) -> bool:
         return self._leases.live(engine)
 
-    def hold_life(self, engine: int) -> None:
+    def acquire_liveness(self, engine: int) -> None:
         self._leases.hold(engine)
 
-    def drop_life(self, engine: int) -> None:
+    def release_liveness(self, engine: int) -> None:
         self._leases.drop(engine)
 
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:

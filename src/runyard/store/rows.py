@@ -19,7 +19,7 @@ class BatchRow(msgspec.Struct, frozen=True):
     identity: bytes  # what it is: target and codec
     plan: bytes | None  # None: listed
     options: bytes
-    code: bytes  # the versions of its functions, see `Recorded.versions`
+    code: bytes  # the versions of its functions, see `StoredBatch.versions`
     seed: str  # text: a seed may be larger than a database's integers
     root: str  # the folder that targets are relative to
     total: int

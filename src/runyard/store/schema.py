@@ -183,16 +183,16 @@ def _create_all(connection: Connection) -> None:
 
 
 def _add_counted(connection: Connection) -> None:
-    """Batches say up to when their seconds are counted; each row's seal covers that."""
-    from runyard.store.statements import seal
+    """Batches say up to when their seconds are counted; each row's row_checksum covers that."""
+    from runyard.store.statements import row_checksum
 
     if any(column["name"] == "counted" for column in inspect(connection).get_columns("batches")):
         return
     connection.execute(text("ALTER TABLE batches ADD COLUMN counted FLOAT"))
     for row in connection.execute(select(batches)).all():
         *before, counted, stored = row
-        if seal(batches, tuple(before)) == stored:
-            renewed = {"checksum": seal(batches, (*before, counted))}
+        if row_checksum(batches, tuple(before)) == stored:
+            renewed = {"checksum": row_checksum(batches, (*before, counted))}
             connection.execute(update(batches).where(batches.c.id == row.id).values(renewed))
 
 

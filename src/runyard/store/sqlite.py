@@ -36,7 +36,7 @@ from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
-from runyard.store.life import LifeLocks
+from runyard.store.liveness import LivenessLocks
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import migrate
 from runyard.store.sql import SqlTransaction
@@ -71,10 +71,10 @@ class SqliteTransaction(SqlTransaction):
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
         return self._insert_flat(_INSERT, one, flat, width)
 
-    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
-        self._insert_sealed(table, rows, "put")
+    def _put_rows(self, table: Table, rows: Sequence[Values]) -> None:
+        self._insert_rows(table, rows, "put")
 
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         names = [f'"{c.name}"' for c in table.c]
         head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(names)}) VALUES "
         one = f"({', '.join('?' * len(names))})"
@@ -111,7 +111,7 @@ class SqliteStore(Store):
         self._writer: Connection | None = None
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._life = LifeLocks(path.parent)
+        self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
         dialect = _dialect()
         # Not a method: SQLAlchemy keeps the creator of a connection in use for ever, and so the
@@ -158,10 +158,10 @@ class SqliteStore(Store):
     def alive(self, engine: int) -> bool:
         return self._life.held(engine)
 
-    def hold_life(self, engine: int) -> None:
+    def acquire_liveness(self, engine: int) -> None:
         self._life.hold(engine)
 
-    def drop_life(self, engine: int) -> None:
+    def release_liveness(self, engine: int) -> None:
         self._life.drop(engine)
 
     def news(self) -> object:

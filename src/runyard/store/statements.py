@@ -1,4 +1,4 @@
-"""Statements on one row by its key, built once, and the seal that each row carries."""
+"""Statements on one row by its key, built once, and the row_checksum that each row carries."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:
     return {f"key_{c.name}": v for c, v in zip(table.primary_key, key, strict=True)}
 
 
-def seal(table: Table, columns: tuple[Any, ...]) -> int:
+def row_checksum(table: Table, columns: tuple[Any, ...]) -> int:
     return checksum((str(table.name), *columns))
 
 
-def sealed(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Whole rows, each with its seal at the end."""
+def with_checksum(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Whole rows, each with its row_checksum at the end."""
     name = str(table.name)
     return [(*row, checksum((name, *row))) for row in rows]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import encode
-from runyard.spec.outcome import sound
+from runyard.spec.outcome import decoding_stored
 from runyard.store.base import Snapshot
-from runyard.store.recorded import Recorded, Version
+from runyard.store.stored_batch import StoredBatch, Version
 
 NO_END = 1 << 31
 """Above the number of any engine."""
@@ -26,7 +26,7 @@ def first(code: Mapping[str, str], at: float) -> bytes:
 
 
 def extended(
-    recorded: Recorded, code: Mapping[str, str], engine: int, at: float, hash_seed: str
+    recorded: StoredBatch, code: Mapping[str, str], engine: int, at: float, hash_seed: str
 ) -> bytes | None:
     """The history with the code that this engine runs; None where that adds nothing."""
     known = recorded.versions
@@ -43,7 +43,7 @@ def extended(
     return encode(known | new) if new else None
 
 
-def hash_seed_of(recorded: Recorded, engine: int = NO_END) -> str:
+def hash_seed_of(recorded: StoredBatch, engine: int = NO_END) -> str:
     """The hash seed that this engine's tasks ran with, or the last engine's; "" if unknown."""
     made = [
         (version.engine, version.hash_seed)
@@ -54,7 +54,9 @@ def hash_seed_of(recorded: Recorded, engine: int = NO_END) -> str:
     return max(made, default=(0, ""))[1]
 
 
-def outdated(view: Snapshot, recorded: Recorded, code: Mapping[str, str]) -> dict[str, list[int]]:
+def outdated(
+    view: Snapshot, recorded: StoredBatch, code: Mapping[str, str]
+) -> dict[str, list[int]]:
     """The tasks whose outcome was made by another version than this, by function."""
     known = recorded.versions
     changed = {n for n, now in code.items() if any(v.fingerprint != now for v in known.get(n, ()))}
@@ -72,7 +74,7 @@ def outdated(view: Snapshot, recorded: Recorded, code: Mapping[str, str]) -> dic
     return found
 
 
-def mixed(view: Snapshot, recorded: Recorded) -> dict[str, list[tuple[Version, int]]]:
+def mixed(view: Snapshot, recorded: StoredBatch) -> dict[str, list[tuple[Version, int]]]:
     """The functions with outcomes of several versions: how many each has made, the oldest first."""
     found = {}
     for name, versions in recorded.versions.items():
@@ -88,7 +90,7 @@ def mixed(view: Snapshot, recorded: Recorded) -> dict[str, list[tuple[Version, i
 
 
 def _made(
-    view: Snapshot, recorded: Recorded, name: str, versions: list[Version]
+    view: Snapshot, recorded: StoredBatch, name: str, versions: list[Version]
 ) -> Iterator[tuple[Version, list[int]]]:
     """Each version with the tasks that have an outcome of it."""
     own = _tasks_of(view, recorded, name)
@@ -98,10 +100,10 @@ def _made(
         yield version, tasks if own is None else [task for task in tasks if task in own]
 
 
-def _tasks_of(view: Snapshot, recorded: Recorded, name: str) -> set[int] | None:
+def _tasks_of(view: Snapshot, recorded: StoredBatch, name: str) -> set[int] | None:
     """The listed tasks that call this function; None where the code counts for all tasks."""
     if not recorded.listed:
         return None
-    with sound(f"the tasks of {recorded.name}"):
+    with decoding_stored(f"the tasks of {recorded.name}"):
         rows = view.tasks(recorded.id)
         return {r.task for r in rows if decode_listed(r.content).target.ref == name} or None

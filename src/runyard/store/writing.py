@@ -18,10 +18,10 @@ from runyard.store.rows import (
 from runyard.store.statements import (
     checked,
     keyed,
+    row_checksum,
     run,
-    seal,
-    sealed,
     statements,
+    with_checksum,
 )
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -34,7 +34,7 @@ MANY = 2000
 
 
 class SqlWriter(SqlSnapshot, ABC):
-    """Rows written over one connection, each with its seal.
+    """Rows written over one connection, each with its row_checksum.
 
     Where transactions of several engines overlap, a claim's rows and then the batch's are locked:
     whoever reads one of them here reads what will still be so when this transaction commits.
@@ -45,11 +45,11 @@ class SqlWriter(SqlSnapshot, ABC):
         """Insert rows of one status where there is none yet; how many went in."""
 
     @abstractmethod
-    def _insert_sealed(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
         """Insert whole rows, no two with the same key."""
 
     @abstractmethod
-    def _put_sealed(self, table: Table, rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table, rows: Sequence[Values]) -> None:
         """Write whole rows that are there already, by their keys."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class SqlWriter(SqlSnapshot, ABC):
         return self._get_locked(BatchRow, schema.batches, batch)
 
     def _insert(self, kind: type[R], table: Table, columns: dict[str, Any]) -> R:
-        """Insert a row whose number the database gives, then seal it with that number."""
+        """Insert a row whose number the database gives, then row_checksum it with that number."""
         given = {**columns, "checksum": 0}
         key = self._connection.execute(insert(table).values(given)).inserted_primary_key
         assert key is not None
@@ -80,12 +80,12 @@ class SqlWriter(SqlSnapshot, ABC):
         """Write a row that is there already, by its key."""
         values = msgspec.structs.asdict(row)
         keys = {f"key_{c.name}": values[c.name] for c in table.primary_key}
-        mark = seal(table, tuple(values.values()))
+        mark = row_checksum(table, tuple(values.values()))
         run(self._connection, statements(table).put, **keys, **values, checksum=mark)
 
     def _put_many(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
         if rows:
-            self._put_sealed(table, sealed(table, map(msgspec.structs.astuple, rows)))
+            self._put_rows(table, with_checksum(table, map(msgspec.structs.astuple, rows)))
 
     def _drop(self, table: Table, *key: Any) -> None:
         run(self._connection, statements(table).drop, **keyed(table, key))
@@ -94,9 +94,9 @@ class SqlWriter(SqlSnapshot, ABC):
         self, table: Table, rows: Iterable[tuple[Any, ...]], *, clash: Clash = "error"
     ) -> None:
         """Insert rows, no two with the same key."""
-        whole = sealed(table, rows)
+        whole = with_checksum(table, rows)
         if whole:
-            self._insert_sealed(table, whole, clash)
+            self._insert_rows(table, whole, clash)
 
 
 def batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from command_line import Call, Said, call
 
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 from runyard.doors.letitride import charts
 
 
@@ -32,7 +32,7 @@ def cli(
         return call(capfd, "letitride", *words)
 
     yield letitride
-    close_crews()
+    close_pools()
 
 
 SMALL = ("--sessions", "50", "--hands", "20", "--seed", "7", "--workers", "1")

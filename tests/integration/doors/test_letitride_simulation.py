@@ -16,7 +16,7 @@ from letitride_players import Careful, HalfACent, OneMore, Slow, SomeBonus
 from polling import eventually
 
 from runyard import Yard
-from runyard.backends.processes import close_crews
+from runyard.backends.processes import close_pools
 from runyard.doors.letitride import (
     FullConfig,
     ParallelExecutor,
@@ -42,7 +42,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Blocks of ten sessions, so that a few sessions are several tasks."""
     monkeypatch.setattr(blocks, "MOST_SESSIONS", 10)
     yield
-    close_crews()
+    close_pools()
 
 
 def sessions(controller: SimulationController) -> list[SessionResult]:
@@ -151,10 +151,10 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
 
 
 def _workers() -> list[psutil.Process]:
-    """Processes that a warden has forked, which a guard has forked: they play."""
+    """Processes that a supervisor has forked, which a guard has forked: they play."""
     me = psutil.Process()
     wardens = [each for guard in me.children() for each in guard.children()]
-    return [worker for warden in wardens for worker in warden.children()]
+    return [worker for supervisor in wardens for worker in supervisor.children()]
 
 
 def test_what_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ import runyard as ry
 from runyard import clock
 from runyard.errors import BadSpec, BadTarget, NotFound, UsageError
 from runyard.events import BatchStarted, Event, Notice
-from runyard.schedule.enroll import add_replicates
+from runyard.schedule.registration import add_replicates
 
 NARROW = "ci95(mean(v)) < 0.3"
 

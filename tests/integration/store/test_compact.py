@@ -161,11 +161,11 @@ def test_gc_compacts_what_clear_left_and_not_while_an_engine_lives(
         before = size(tmp_path / ".runyard/yard.db")
         with yard.store.transaction() as tx:
             engine = tx.sign_on("host", 1, "serial", 1)
-        yard.store.hold_life(engine)
+        yard.store.acquire_liveness(engine)
         skipped = cli("gc", "--json").last["store"]
         assert (skipped["bytes"], skipped["skipped"]) == (0, "an engine is using it")
         assert "an engine is using it" in cli("gc").err
-        yard.store.drop_life(engine)
+        yard.store.release_liveness(engine)
     would = cli("gc", "--dry-run", "--json").last["store"]
     assert size(tmp_path / ".runyard/yard.db") == before
     done = cli("gc", "--json").last["store"]

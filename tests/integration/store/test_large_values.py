@@ -31,7 +31,7 @@ def store(
 
 
 def row_with(batch: int, number: int, value: bytes, status: int = COMPLETED) -> OutcomeRow:
-    return OutcomeRow.sealed(batch, number, status, 0, value, None, 5.0, 0.5, 1)
+    return OutcomeRow.with_checksum(batch, number, status, 0, value, None, 5.0, 0.5, 1)
 
 
 def rows_of(batch: int) -> list[OutcomeRow]:

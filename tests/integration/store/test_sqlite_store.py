@@ -285,7 +285,7 @@ import sys
 from pathlib import Path
 from runyard.store.sqlite import SqliteStore
 store = SqliteStore(Path(sys.argv[1]))
-store.hold_life(7)
+store.acquire_liveness(7)
 print("held", flush=True)
 sys.stdin.readline()
 """
@@ -325,8 +325,8 @@ def test_the_life_of_one_engine_is_not_ended_by_another_that_closes_the_same_yar
     path: Path,
 ) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
-    one.hold_life(1)
-    other.hold_life(2)
+    one.acquire_liveness(1)
+    other.acquire_liveness(2)
     other.close()
     check = f"""
 from pathlib import Path
@@ -336,19 +336,19 @@ print(store.alive(1), store.alive(2), store.alive(3))
 """
     seen = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True)
     assert seen.stdout.split() == ["True", "True", "False"]
-    one.drop_life(1)
-    one.drop_life(2)
+    one.release_liveness(1)
+    one.release_liveness(2)
     one.close()
 
 
 def test_an_engine_of_a_yard_that_was_removed_and_made_anew_is_seen_by_others(path: Path) -> None:
     first = SqliteStore(path)
-    first.hold_life(1)
-    first.drop_life(1)
+    first.acquire_liveness(1)
+    first.release_liveness(1)
     first.close()
     shutil.rmtree(path.parent)
     second = SqliteStore(path)
-    second.hold_life(2)
+    second.acquire_liveness(2)
     check = f"""
 from pathlib import Path
 from runyard.store.sqlite import SqliteStore
@@ -357,7 +357,7 @@ print(store.alive(1), store.alive(2))
 """
     seen = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True)
     assert seen.stdout.split() == ["False", "True"]
-    second.drop_life(2)
+    second.release_liveness(2)
     second.close()
 
 
@@ -371,7 +371,7 @@ def filled(store: Store) -> tuple[Store, int, int]:
         batch = listed(tx, "listed").id
         tx.add_tasks(batch, [task("a"), task("b", after=[0]), task("c")])
         large = (0, COMPLETED, 0, b"large" * IN_ROW, None, 1.0, 1.0, 1)
-        tx.record(batch, [OutcomeRow.sealed(batch, *large)], listed=True)
+        tx.record(batch, [OutcomeRow.with_checksum(batch, *large)], listed=True)
         tx.record(batch, [outcome(batch, 2, FAILED)], listed=True)
         tx.add_attempts([AttemptRow(batch, 1, 1, 0, b"error", 1.0, 1.0)])
         tx.keep_printed(batch, [Printed(2, 0, b"out", b"err")])

@@ -35,7 +35,7 @@ def tx(store: Store) -> Iterator[Transaction]:
 def engine_of(store: Store, tx: Transaction, *, lives: bool = True) -> int:
     number = tx.sign_on("host", os.getpid(), "serial", 1)
     if lives:
-        store.hold_life(number)
+        store.acquire_liveness(number)
     return number
 
 
@@ -290,7 +290,7 @@ def test_what_a_dead_engine_held_is_taken_over_without_what_it_finished(
     lost = tx.claim(batch, one, 6, listed=False)
     assert lost is not None
     tx.record(batch, outcomes(batch, [1, 4]), listed=False)
-    store.drop_life(one)
+    store.release_liveness(one)
     taken = tx.claim(batch, other, 2, listed=False)
     assert taken is not None
     assert taken.ranges == [(0, 1), (2, 4), (5, 6)]
@@ -319,7 +319,7 @@ def test_a_claim_that_was_taken_over_is_not_released_by_its_old_owner(
     one, other = engine_of(store, tx), engine_of(store, tx)
     lost = tx.claim(batch, one, 3, listed=False)
     assert lost is not None
-    store.drop_life(one)
+    store.release_liveness(one)
     taken = tx.claim(batch, other, 3, listed=False)
     assert taken is not None
     for finished in (True, False):
@@ -531,7 +531,7 @@ def test_listed_tasks_of_a_dead_engine_are_taken_over(store: Store, tx: Transact
     lost = tx.claim(batch, one, 2, listed=True)
     assert lost is not None
     assert tx.claim(batch, other, 2, listed=True) is None
-    store.drop_life(one)
+    store.release_liveness(one)
     taken = tx.claim(batch, other, 2, listed=True)
     assert claimed(taken) == [0, 1]
     assert taken is not None
@@ -737,10 +737,10 @@ def test_the_number_of_an_engine_is_not_given_to_another(tx: Transaction) -> Non
 
 def test_an_engine_lives_from_when_it_says_so_until_it_stops_saying_so(store: Store) -> None:
     assert not store.alive(1)
-    store.hold_life(1)
+    store.acquire_liveness(1)
     assert store.alive(1)
     assert not store.alive(2)
-    store.drop_life(1)
+    store.release_liveness(1)
     assert not store.alive(1)
 
 
@@ -853,7 +853,7 @@ def test_outcomes_can_be_read_in_the_order_of_their_ends(tx: Transaction) -> Non
     batch = described(tx, "b", 10).id
     times = [(FAILED, 5.0, 4.0), (COMPLETED, 1.0, 1.0), (COMPLETED, 0.0, 9.0), (FAILED, 7.0, 1.0)]
     for number, (status, started, seconds) in enumerate(times):
-        row = OutcomeRow.sealed(batch, number, status, 0, None, None, started, seconds, 0)
+        row = OutcomeRow.with_checksum(batch, number, status, 0, None, None, started, seconds, 0)
         tx.record(batch, [row], listed=False)
 
     def numbers(limit: int, **how: Any) -> list[int]:

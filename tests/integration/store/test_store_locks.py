@@ -46,14 +46,14 @@ def copy(path: Path) -> None:
 
 def test_a_copy_of_the_yard_leaves_its_engine_alive(path: Path) -> None:
     store = SqliteStore(path)
-    store.hold_life(7)
+    store.acquire_liveness(7)
     copy(path)
     seen = elsewhere(path, "print(store.alive(7), store.alive(8))").communicate()[0]
     assert seen.split() == ["True", "False"]
     copied = SqliteStore(path.parent.with_name("copy") / "yard.db")
     assert not copied.alive(7)
     copied.close()
-    store.drop_life(7)
+    store.release_liveness(7)
     store.close()
 
 
@@ -105,7 +105,7 @@ def test_a_store_that_was_closed_can_be_read_again(path: Path) -> None:
 
 def test_a_forked_child_holds_none_of_the_locks(path: Path) -> None:
     store = SqliteStore(path)
-    store.hold_life(7)
+    store.acquire_liveness(7)
     go, wait = os.pipe()
     child = os.fork()
     if child == 0:
@@ -122,7 +122,7 @@ def test_a_forked_child_holds_none_of_the_locks(path: Path) -> None:
     os.waitpid(child, 0)
     os.close(go)
     assert store.alive(7)
-    store.drop_life(7)
+    store.release_liveness(7)
     assert not store.alive(7)
     store.close()
 
@@ -134,11 +134,11 @@ def test_a_store_whose_files_were_removed_says_so_and_records_nothing(
     store = SqliteStore(path)
     with store.transaction() as tx:
         batch = described(tx).id
-    store.hold_life(7)
+    store.acquire_liveness(7)
     (path.parent / name).unlink()
     with pytest.raises(StoreGone, match="was removed"), store.transaction() as tx:
         tx.record(batch, outcomes(batch, range(10)), listed=False)
-    store.drop_life(7)
+    store.release_liveness(7)
     store.close()
 
 

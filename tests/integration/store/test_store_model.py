@@ -64,7 +64,7 @@ class StoresAgree(RuleBasedStateMachine):
         if hasattr(self, "stack"):
             for place in self.living:
                 for store, number in zip(self.stores, self.engines[place], strict=True):
-                    store.drop_life(number)
+                    store.release_liveness(number)
             self.stack.close()
 
     def both(self, act: Any) -> list[Any]:
@@ -133,7 +133,7 @@ class StoresAgree(RuleBasedStateMachine):
     def an_engine_signs_on(self) -> None:
         numbers = self.both(lambda _, tx: tx.sign_on("host", 1, "serial", 1))
         for store, number in zip(self.stores, numbers, strict=True):
-            store.hold_life(number)
+            store.acquire_liveness(number)
         self.living.add(len(self.engines))
         self.engines.append(numbers)
 
@@ -142,7 +142,7 @@ class StoresAgree(RuleBasedStateMachine):
     def an_engine_dies(self, at: int) -> None:
         place = self.pick(sorted(self.living), at)
         for store, number in zip(self.stores, self.engines[place], strict=True):
-            store.drop_life(number)
+            store.release_liveness(number)
         self.living.discard(place)
 
     @precondition(lambda self: self.living)

@@ -9,7 +9,7 @@ import pytest
 from polling import eventually
 
 from runyard.attempt.calls import CallThread
-from runyard.attempt.slots import Slots
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.wire import Job
 from runyard.backends.asynchronous import AsyncBackend
 from runyard.backends.threads import ThreadsBackend
@@ -18,7 +18,7 @@ from runyard.backends.threads import ThreadsBackend
 def job(folder: Path) -> Job:
     return Job(
         batch=1, name="b", seed="1", target=None, plan=None, functions={}, codec="msgpack",
-        root=str(folder), path=(), folder=str(folder), engine=1, slots="", spool="",
+        root=str(folder), path=(), folder=str(folder), engine=1, lane_status="", spool="",
     )  # fmt: skip
 
 
@@ -27,23 +27,23 @@ def at_work() -> list[str]:
 
 
 def test_a_thread_whose_task_ends_as_it_is_given_up_ends_too(tmp_path: Path) -> None:
-    slots = Slots(tmp_path / "slots", 1, create=True)
+    lane_status = LaneStatusFile(tmp_path / "lane_status", 1, create=True)
     backend = ThreadsBackend(1)
-    backend.open(job(tmp_path), slots)
+    backend.open(job(tmp_path), lane_status)
     lane = backend._lanes[0]
     lane.abandon()  # it waits for a chunk by now
-    backend._lanes[0] = type(lane)(0, backend._program, slots, backend._inbox)
+    backend._lanes[0] = type(lane)(0, backend._program, lane_status, backend._inbox)
     backend.close()
     assert eventually(lambda: not at_work(), seconds=10), at_work()
-    slots.close(remove=True)
+    lane_status.close(remove=True)
 
 
 def test_a_call_thread_started_by_a_lane_that_was_given_up_ends_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots = Slots(tmp_path / "slots", 1, create=True)
+    lane_status = LaneStatusFile(tmp_path / "lane_status", 1, create=True)
     backend = AsyncBackend(1)
-    backend.open(job(tmp_path), slots)
+    backend.open(job(tmp_path), lane_status)
     lane = backend._lanes[0]
     lane.abandon()
     lane.runner._thread = CallThread()
@@ -51,4 +51,4 @@ def test_a_call_thread_started_by_a_lane_that_was_given_up_ends_too(
     backend._lanes[0] = backend._lane(0)
     backend.close()
     assert eventually(lambda: not at_work(), seconds=10), at_work()
-    slots.close(remove=True)
+    lane_status.close(remove=True)

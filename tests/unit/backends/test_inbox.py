@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from runyard.attempt.slots import IDLE, Note
+from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.wire import Emission, Loss, Report
 from runyard.backends.lanes import Inbox, News, loss_of
 
@@ -58,8 +58,8 @@ def test_a_waiting_take_returns_when_woken() -> None:
 
 
 def test_a_loss_names_the_task_that_its_lane_was_running() -> None:
-    busy = loss_of(2, Note(1, 5, 1, 9, 0.0), "TaskTimeout", "slow")
+    busy = loss_of(2, LaneStatus(1, 5, 1, 9, 0.0), "TaskTimeout", "slow")
     assert (busy.lane, busy.chunk, busy.task, busy.attempt) == (2, 9, 5, 1)
     assert busy.seconds > 0
-    idle = loss_of(2, Note(0, IDLE, 0, 0, 0.0), "WorkerDied", "gone")
+    idle = loss_of(2, LaneStatus(0, IDLE, 0, 0, 0.0), "WorkerDied", "gone")
     assert (idle.chunk, idle.task, idle.seconds) == (None, None, 0.0)

@@ -37,7 +37,7 @@ class Wire:
     def fill(self, tasks: range, *, trusted: bool = True) -> None:
         for task in tasks:
             self.outbox.emit(Emission(task, 0, 1.0, "k", b"\x80"))
-            row = OutcomeRow.sealed(1, task, 0, 0, b"\xc0", None, 1.0, 0.5, 3)
+            row = OutcomeRow.with_checksum(1, task, 0, 0, b"\xc0", None, 1.0, 0.5, 3)
             printed = Completed(tuple(row), Printed(task, 0, b"x", b""))  # type: ignore[arg-type]
             failed = Failure(row, ["Exception"])
             result: Any = [tuple(row), printed, failed][task % 3]

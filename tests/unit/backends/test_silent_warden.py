@@ -1,8 +1,8 @@
-"""When a warden that does not answer is continued, and when another one takes its place."""
+"""When a supervisor that does not answer is continued, and when another one takes its place."""
 
 from __future__ import annotations
 
-from runyard.backends.crew import SILENT_SECONDS, Verdict, judged
+from runyard.backends.worker_pool import SILENT_SECONDS, Verdict, judged
 
 
 def test_a_warden_with_nothing_to_do_is_well() -> None:

@@ -19,7 +19,9 @@ def row(
     task: int = 0, status: int = 2, value: bytes | None = b"\xc0", error: bytes | None = None,
     attempt: int = 0, started: float = 1.0, seconds: float = 0.5, worker: int = 1,
 ) -> OutcomeRow:  # fmt: skip
-    return OutcomeRow.sealed(9, task, status, attempt, value, error, started, seconds, worker)
+    return OutcomeRow.with_checksum(
+        9, task, status, attempt, value, error, started, seconds, worker
+    )
 
 
 @given(contents)

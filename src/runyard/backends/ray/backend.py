@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Self
 
 from runyard import clock
-from runyard.attempt.slots import IDLE, Note, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.attempt.wire import Chunk, Job, Loss, Report, encode_chunk, encode_job
 from runyard.backends.base import Backend
 from runyard.backends.processes import STILLBORN_LIMIT, ProcessesBackend
@@ -106,10 +106,10 @@ class RayBackend(Backend):
     def again(self) -> Self:
         return type(self)(self._workers, self._address)
 
-    def open(self, job: Job, slots: Slots) -> None:
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         link = self._connected()
         self._job = job
-        self._slots = slots
+        self._slots = lane_status
         settings = dict(job.runtime_env)
         folder = settings.get("working_dir")
         travels = folder is None or "://" not in folder  # else Ray fetches it from there
@@ -145,7 +145,7 @@ class RayBackend(Backend):
         found, self._ready = self._ready, []
         return found
 
-    def end(self, lane: int, note: Note, error: str, reason: str) -> None:
+    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
         state, wanted = self._lanes[lane], (note.task, note.attempt, note.chunk)
         if state.is_up and state.ending != wanted:
             state.ending = wanted

@@ -22,8 +22,8 @@ from typing import BinaryIO
 from runyard import interrupts
 from runyard.backends import tree
 from runyard.backends.base import usable_cores
-from runyard.backends.crew import LoadedCode, interpreter_flags, module_path
 from runyard.backends.ray.frames import FAILED, HELLO, Frame, decode_trouble, take_frames
+from runyard.backends.worker_pool import LoadedCode, interpreter_flags, module_path
 from runyard.errors import BackendError
 
 START_SECONDS = 120.0

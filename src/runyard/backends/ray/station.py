@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from runyard.attempt.slots import IDLE, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatusFile
 from runyard.attempt.wire import Loss, Report, decode_chunk, decode_job
-from runyard.backends.processes import ProcessesBackend, close_crews
+from runyard.backends.processes import ProcessesBackend, close_pools
 from runyard.backends.ray import frames
 from runyard.backends.ray.frames import (
     CHUNK,
@@ -97,7 +97,7 @@ class Station:
         self._said = threading.Condition()
         self._urgent = False
         self._backend: ProcessesBackend | None = None
-        self._slots: Slots | None = None
+        self._slots: LaneStatusFile | None = None
         self._far: Path | None = None  # the batch's files, where the yard is not to be seen
         self._limited = False
         self._memory: int | None = None
@@ -168,7 +168,7 @@ class Station:
     def leave(self) -> None:
         """The station is not needed any more."""
         self.rest()
-        close_crews()
+        close_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # The station's own thread
@@ -183,7 +183,7 @@ class Station:
         while True:
             try:
                 self._step()
-            except Exception as error:  # a disk that is full, a warden that is gone
+            except Exception as error:  # a disk that is full, a supervisor that is gone
                 self._close()
                 told = getattr(error, "message", f"{type(error).__name__}: {error}")
                 hint = getattr(error, "hint", None)
@@ -226,7 +226,7 @@ class Station:
             return Welcome(needs_code=True)
         self._close()
         if around.fresh:
-            close_crews()
+            close_pools()
         root, project = wanted.root, around.project
         if around.mark is None:
             root = project = self._home
@@ -239,7 +239,7 @@ class Station:
             self._far = self._folder / "batch"
             self._far.mkdir(exist_ok=True)
             folder = str(self._far)
-        self._slots = Slots(self._folder / "slots", 1, create=True)
+        self._slots = LaneStatusFile(self._folder / "lane_status", 1, create=True)
         self._life, self._stopped, self._urgent = life, 0, False
         self._limited = wanted.memory is not None
         backend = OneLane(1, around.environment)
@@ -249,7 +249,7 @@ class Station:
                 root=root,
                 path=path_here(wanted.path, around.project, project),
                 folder=folder,
-                slots=str(self._slots.path),
+                lane_status=str(self._slots.path),
                 spool=str(self._folder),
                 first_lane=lane,
             ),
@@ -259,8 +259,8 @@ class Station:
         return Welcome()
 
     def _obey(self, kind: bytes, number: int, content: bytes) -> None:
-        backend, slots = self._backend, self._slots
-        if backend is None or slots is None:
+        backend, lane_status = self._backend, self._slots
+        if backend is None or lane_status is None:
             return
         if kind == CHUNK:
             if number == self._life:  # else it was meant for a worker that is gone
@@ -268,23 +268,23 @@ class Station:
         elif kind == RENEW:
             backend.renew(0)
         elif kind == STOP:
-            slots.stop(0, number)
+            lane_status.stop(0, number)
             with self._said:
                 self._stopped, self._urgent = number, True
                 self._said.notify()
         elif kind == END:
             ending = frames.decode_ending(content)
-            note = slots.read(0)
+            note = lane_status.read(0)
             if (note.task, note.attempt, note.chunk) == (ending.task, ending.attempt, ending.chunk):
                 backend.end(0, note, ending.error, ending.reason)
 
     def _close(self) -> None:
-        backend, slots = self._backend, self._slots
+        backend, lane_status = self._backend, self._slots
         self._backend = self._slots = None
         if backend is not None:
             backend.close()
-        if slots is not None:
-            slots.close(remove=True)
+        if lane_status is not None:
+            lane_status.close(remove=True)
         with self._said:
             self._items.clear()
             self._memory = None
@@ -292,11 +292,11 @@ class Station:
             shutil.rmtree(self._far, ignore_errors=True)
 
     def _running(self) -> Running:
-        slots = self._slots
-        if slots is None:
+        lane_status = self._slots
+        if lane_status is None:
             return Running(IDLE, 0, 0, 0.0)
         try:
-            note = slots.read(0)
+            note = lane_status.read(0)
         except ValueError:  # closed meanwhile
             return Running(IDLE, 0, 0, 0.0)
         return Running(note.task, note.attempt, note.chunk, note.seconds)

@@ -14,7 +14,7 @@ from runyard.doors.agent.arguments import MOST_NAME, BadCall, Wanted, spelled, t
 from runyard.doors.agent.functions import RUN_CODE, engine_limit
 from runyard.doors.agent.ledger import OPTIONS, OWNER, Ledger
 from runyard.errors import UsageError
-from runyard.schedule.enroll import enroll
+from runyard.schedule.registration import register
 from runyard.spec.batch import Batch, ListedTask, decode_listed, encode_listed
 from runyard.spec.status import COMPLETED
 from runyard.spec.status import Status as TaskStatus
@@ -142,7 +142,7 @@ def _row(ledger: Ledger, tx: Transaction) -> BatchRow:
     """The queue's row, made if need be, and locked until the transaction ends."""
     if not ledger.exists(tx):
         batch = Batch(None, None, (), ledger.name, None, "msgpack", OPTIONS)
-        return enroll(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
+        return register(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
     locked = tx.batch_by_id(ledger.row(tx).id)
     assert locked is not None
     return locked

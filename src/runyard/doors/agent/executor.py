@@ -31,7 +31,7 @@ from runyard.errors import RunyardError
 from runyard.events import Redactor
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Snapshot, Transaction
-from runyard.store.recorded import Recorded, encode_options
+from runyard.store.stored_batch import StoredBatch, encode_options
 from runyard.yard import Yard
 
 MOST_LANES = 4096
@@ -192,7 +192,7 @@ class BatchExecutor:
             return self._answer_running(sum(e.workers for e in own), now.row.pending)
 
         def set_deadline(tx: Transaction) -> None:
-            options = msgspec.structs.replace(Recorded(now.row).options, deadline=deadline)
+            options = msgspec.structs.replace(StoredBatch(now.row).options, deadline=deadline)
             tx.update_batch(now.row.id, options=encode_options(options), control=None)
 
         self.yard.store.write(set_deadline)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runyard import clock
-from runyard.attempt.slots import IDLE, Note, Slots
+from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.doors.agent.arguments import BadCall
 from runyard.doors.agent.functions import Functions, own_limit
 from runyard.doors.agent.model import BatchTask, Priority, TaskStatus
@@ -23,12 +23,12 @@ from runyard.errors import NotFound, SpecChanged
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode_as
 from runyard.spec.names import safe_name
-from runyard.spec.outcome import ErrorInfo, OutcomeRow, sound
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored
 from runyard.spec.status import COMPLETED
 from runyard.spec.task import Options
 from runyard.store.base import Snapshot
-from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, BatchRow, EngineRow, QueueRow, TaskRow
+from runyard.store.stored_batch import StoredBatch
 from runyard.yard import Yard
 
 NAME = "queue"
@@ -42,7 +42,7 @@ OPTIONS = Options(backoff=0.5, never_retry=("UsageError", "BadCall"))
 ORDERS = ("added", "ended", "latest")
 """How results come: as they were added, as they ended, or the one that ended last first."""
 
-Running = Mapping[int, Note | None]
+Running = Mapping[int, LaneStatus | None]
 """Tasks that run, with what a worker of this machine has noted of them."""
 
 
@@ -69,7 +69,7 @@ class Ledger:
         return int(number)
 
     def _check_owner(self, row: BatchRow) -> None:
-        if OWNER not in Recorded(row).versions:
+        if OWNER not in StoredBatch(row).versions:
             raise SpecChanged(
                 f"another batch is recorded as {self.name!r}, which is no queue",
                 hint="choose another name for the queue",
@@ -113,7 +113,7 @@ class Ledger:
 
         Of a worker on another machine it is known how many it runs: the first of those it holds.
         """
-        found: dict[int, Note | None] = {}
+        found: dict[int, LaneStatus | None] = {}
         for engine in self._holders(view, row):
             notes = self._notes(engine, row)
             if notes is None:
@@ -123,14 +123,14 @@ class Ledger:
             found |= notes
         return found
 
-    def _notes(self, engine: EngineRow, row: BatchRow) -> dict[int, Note | None] | None:
+    def _notes(self, engine: EngineRow, row: BatchRow) -> dict[int, LaneStatus | None] | None:
         """What a worker of this machine runs; None for one on another machine, and for a host."""
         try:
-            slots = Slots(self._slots(engine), 0, create=False)
+            lane_status = LaneStatusFile(self._slots(engine), 0, create=False)
         except (OSError, ValueError):  # or it is gone this very moment
             return None
-        notes = [slots.read(lane) for lane in range(slots.lanes)]
-        slots.close()
+        notes = [lane_status.read(lane) for lane in range(lane_status.lanes)]
+        lane_status.close()
         return {n.task: n for n in notes if n.task != IDLE and n.batch == row.id}
 
     def position(self, view: Snapshot, queued: QueueRow, under_way: Running) -> int:
@@ -219,7 +219,7 @@ class Ledger:
         failed: Sequence[AttemptRow] = (),
     ) -> BatchTask:
         """What is on record of a task, as an agent sees it; `failed` are its earlier attempts."""
-        with sound(f"task {task.task}"):
+        with decoding_stored(f"task {task.task}"):
             listed = decode_listed(task.content)
         function = self.functions.name_of(listed.target)
         seen: dict[str, Any] = {

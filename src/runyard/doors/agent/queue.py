@@ -28,8 +28,8 @@ from runyard.spec.codec import encode_as
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Store, Transaction
-from runyard.store.recorded import Recorded
 from runyard.store.rows import AttemptRow, Claim
+from runyard.store.stored_batch import StoredBatch
 from runyard.yard import Yard
 
 
@@ -163,7 +163,7 @@ class BatchQueue:
         row = self._ledger.row(tx)
         # No workers: it takes tasks, and is nobody to ask for a stop.
         number = tx.sign_on(socket.gethostname(), os.getpid(), "threads", 0)
-        self._store.hold_life(number)
+        self._store.acquire_liveness(number)
         tx.update_engine(number, batch=row.id)
         return number
 
@@ -187,7 +187,7 @@ class BatchQueue:
             info = ErrorInfo("TaskError", error or "", "", "").encode()
             if status in FINAL_STATES:
                 is_completed = status is TaskStatus.COMPLETED
-                row = OutcomeRow.sealed(
+                row = OutcomeRow.with_checksum(
                     claim.batch, number, status.code, len(before),
                     encode_as("msgpack", result) if is_completed else None,
                     None if is_completed else info, began, seconds, 0,
@@ -214,7 +214,7 @@ class BatchQueue:
             tx.sign_off(engine)
 
         self._store.write(leave)
-        self._store.drop_life(engine)
+        self._store.release_liveness(engine)
 
 
 def cancel(ledger: Ledger, number: int) -> bool:
@@ -223,6 +223,6 @@ def cancel(ledger: Ledger, number: int) -> bool:
     def work(tx: Transaction) -> int:
         row = ledger.row(tx)
         running = bool(ledger.engines(tx, row))
-        return cancel_task(tx, Recorded(row), number, running=running)
+        return cancel_task(tx, StoredBatch(row), number, running=running)
 
     return bool(ledger.yard.store.write(work))

@@ -83,11 +83,11 @@ def _run(yard: Any, queue: str, place: Any) -> Any:
     from runyard.errors import ClaimLost
     from runyard.events import Progress
     from runyard.schedule.engine import Engine
-    from runyard.schedule.intake import Intake
     from runyard.schedule.loop import End
+    from runyard.schedule.submissions import Submissions
 
     recorded = yard.recorded(queue)
-    intake = Intake(recorded.row.next_task)
+    intake = Submissions(recorded.row.next_task)
     idle_since: float | None = None
 
     def watch(progress: Progress) -> None:

@@ -10,7 +10,7 @@ from runyard.doors.letitride.report import simulation_section
 from runyard.doors.letitride.results import SimulationResults, results_of
 from runyard.reports.html import ReportContext, Section, register
 from runyard.reports.html import write_report as write_batch_report
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 _AT_HAND: ContextVar[SimulationResults | None] = ContextVar("letitride_results", default=None)
 
@@ -26,7 +26,7 @@ def write_report(results: SimulationResults, path: Path | None = None) -> Path:
         _AT_HAND.reset(before)
 
 
-def is_simulation(recorded: Recorded) -> bool:
+def is_simulation(recorded: StoredBatch) -> bool:
     """Whether the tasks of a batch are blocks of sessions."""
     return recorded.plan is not None and set(recorded.plan.fixed) == set(Job.__struct_fields__)
 

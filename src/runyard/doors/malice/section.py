@@ -23,13 +23,13 @@ from runyard.reports.html import (
 )
 from runyard.reports.html.blocks import number
 from runyard.spec.task import Target
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 ORDER = 5
 _OWN = Target.of(malice)
 
 
-def is_ours(recorded: Recorded) -> bool:
+def is_ours(recorded: StoredBatch) -> bool:
     """Whether a batch is one of this door's runs."""
     return recorded.target == _OWN
 

@@ -21,7 +21,7 @@ from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
 from runyard.reports.html.story import Story, read_story
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 if TYPE_CHECKING:
     from runyard.reports.metrics import Group
@@ -67,7 +67,7 @@ class ReportContext:
         result.columns.chosen(self._metrics)
 
     @cached_property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> StoredBatch:
         """The batch as it stands on record."""
         return self.result.recorded
 
@@ -161,13 +161,13 @@ def _refuse_many(groups: int) -> None:
 
 @dataclass
 class _Registry:
-    makers: list[tuple[Callable[[Recorded], bool], Maker]] = field(default_factory=list)
+    makers: list[tuple[Callable[[StoredBatch], bool], Maker]] = field(default_factory=list)
 
 
 _REGISTRY = _Registry()
 
 
-def register(matches: Callable[[Recorded], bool], maker: Maker) -> None:
+def register(matches: Callable[[StoredBatch], bool], maker: Maker) -> None:
     """Add a section to the reports of every batch that matches; twice counts once."""
     if (matches, maker) not in _REGISTRY.makers:
         _REGISTRY.makers.append((matches, maker))
@@ -178,6 +178,6 @@ def unregister(maker: Maker) -> None:
     _REGISTRY.makers = [(m, each) for m, each in _REGISTRY.makers if each is not maker]
 
 
-def registered(recorded: Recorded) -> Iterable[Maker]:
+def registered(recorded: StoredBatch) -> Iterable[Maker]:
     """What was registered for a batch like this one."""
     return [maker for matches, maker in _REGISTRY.makers if matches(recorded)]

@@ -28,15 +28,15 @@ from runyard.backends.base import Backend
 from runyard.errors import ExecutorClosed, RunyardError, SpecChanged, TaskError, UsageError
 from runyard.schedule.control import is_running
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import enroll
-from runyard.schedule.intake import Intake
+from runyard.schedule.registration import register
+from runyard.schedule.submissions import Submissions
 from runyard.spec.batch import Batch, ListedTask
 from runyard.spec.codec import decode_as
 from runyard.spec.names import safe_name
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import CANCELLED, COMPLETED
 from runyard.spec.task import Options
-from runyard.store.recorded import Recorded, encode_options
+from runyard.store.stored_batch import StoredBatch, encode_options
 from runyard.yard import Yard
 
 OWNER = "runyard.Executor"
@@ -62,7 +62,7 @@ class News(NamedTuple):
     future: Future[Any] | None = None  # None: that of the task
 
 
-class Desk:
+class ExecutorEngine:
     """One engine that stays, and the futures of what it was handed."""
 
     def __init__(
@@ -84,9 +84,9 @@ class Desk:
         self._futures: dict[int, Future[Any]] = {}
         self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
-        self._recorded = self._enroll(name or _number(), options, seed)
+        self._recorded = self._register(name or _number(), options, seed)
         self._known = self._read_names()
-        self._intake = Intake(
+        self._intake = Submissions(
             self._recorded.row.next_task, only=True, keep_values=self._named,
             may_start=self._may_start, ended=lambda row, raised: self._news.put(News(row, raised)),
         )  # fmt: skip
@@ -146,15 +146,15 @@ class Desk:
                 if thread is not threading.current_thread():
                     thread.join()
 
-    def _enroll(self, name: str, options: Options, seed: int | None) -> Recorded:
+    def _register(self, name: str, options: Options, seed: int | None) -> StoredBatch:
         batch = Batch(None, None, (), safe_name(name, "executor name"), seed, "pickle", options)
         store = self._yard.store
         with store.transaction() as tx:
             found = tx.batch(name)
             if found is None:
-                row = enroll(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
-                return Recorded(row)
-            recorded = Recorded(found)
+                row = register(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
+                return StoredBatch(row)
+            recorded = StoredBatch(found)
             if OWNER not in recorded.versions:
                 raise SpecChanged(
                     f"another batch is recorded as {name!r}, which is no executor's",
@@ -170,7 +170,7 @@ class Desk:
                     f"another executor is at work as {name!r}",
                     hint="close it first, or choose another name",
                 )
-            return Recorded(tx.update_batch(found.id, options=encode_options(options)))
+            return StoredBatch(tx.update_batch(found.id, options=encode_options(options)))
 
     def _read_names(self) -> dict[str, int]:
         if not self._recorded.row.total:

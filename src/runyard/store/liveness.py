@@ -18,7 +18,7 @@ _lock = threading.Lock()
 _held: dict[Path, OpenFile] = {}  # by this process, whichever store object asked
 
 
-class LifeLocks:
+class LivenessLocks:
     """The locks of one yard."""
 
     def __init__(self, yard: Path) -> None:

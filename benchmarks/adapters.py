@@ -27,7 +27,7 @@ def measure(rounds: int) -> list[Figure]:
     """Fits of 20 ms and more on loky and on Runyard; a call through each executor."""
     fits = {what: _fits(how) for what, how in SEARCHES.items()}
     calls = {name: _calls(name) for name in ("standard", "runyard")}
-    measured = in_rounds("dropins", fits | calls, rounds)
+    measured = in_rounds("adapters", fits | calls, rounds)
     found = [figure for what in SEARCHES for figure in _fit_figures(what, measured[what])]
     return found + _call_figures(measured)
 
@@ -140,7 +140,7 @@ def _fit_figures(what: str, answers: list[Answer]) -> list[Figure]:
         below, above = ([n for a in answers for n in a[side][field]] for side in BACKENDS)
         note = f"{median(above):.2f} s, loky {median(below):.2f} s; {spread(above, below)}"
         ratio = median_ratio(above, below)
-        found.append(Figure("dropins", f"{what}: {measure}", ratio, "×", target, note))
+        found.append(Figure("adapters", f"{what}: {measure}", ratio, "×", target, note))
     return found
 
 
@@ -152,5 +152,5 @@ def _call_figures(measured: dict[str, list[Answer]]) -> list[Figure]:
     ):
         ours, theirs = ([a[field] for a in measured[name]] for name in ("runyard", "standard"))
         note = f"{median(ours):.2f} {unit} a call, theirs {median(theirs):.2f} {unit}"
-        found.append(Figure("dropins", what, median_ratio(ours, theirs), "×", None, note))
+        found.append(Figure("adapters", what, median_ratio(ours, theirs), "×", None, note))
     return found

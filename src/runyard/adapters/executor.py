@@ -11,11 +11,11 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
+from runyard.adapters.executor_engine import ExecutorEngine
+from runyard.adapters.keys import Call, Keys, label
 from runyard.attempt.packed import call_each, call_it, pack, pack_arguments
 from runyard.backends import backend_class, open_backend
 from runyard.backends.base import Backend
-from runyard.dropins.desk import Desk
-from runyard.dropins.keys import Call, Keys, label
 from runyard.errors import UsageError
 from runyard.spec.batch import ListedTask
 from runyard.spec.byvalue import Reduce
@@ -69,7 +69,7 @@ class Executor(futures.Executor):
         checked = None if seed is None else check_root(seed)
         lanes = _open(backend, max_workers, environment)
         try:
-            self._desk = Desk(lanes, name, yard, options, checked)
+            self._desk = ExecutorEngine(lanes, name, yard, options, checked)
         except BaseException:
             lanes.close()
             raise

@@ -30,7 +30,7 @@ NAMED = 20
 """How many metrics an error lists."""
 
 
-class Meter:
+class Budget:
     """Sees every outcome once, and knows how many tasks may still be started."""
 
     def __init__(

@@ -10,7 +10,7 @@ import msgspec
 from runyard.errors import NotFound
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
-from runyard.spec.outcome import sound
+from runyard.spec.outcome import decoding_stored
 from runyard.spec.plan import Plan
 from runyard.spec.task import Options, Target
 from runyard.store.base import Snapshot
@@ -26,7 +26,7 @@ class Version(NamedTuple):
     hash_seed: str = ""  # of the interpreters that ran it; "": nothing has run it yet
 
 
-class Recorded:
+class StoredBatch:
     """What a stored batch is: its target, plan, seed and options."""
 
     def __init__(self, row: BatchRow) -> None:
@@ -37,7 +37,7 @@ class Recorded:
     @cached_property
     def plan(self) -> Plan | None:
         """The described tasks; None for a listed batch."""
-        with sound(f"the plan of {self.name}"):
+        with decoding_stored(f"the plan of {self.name}"):
             return None if self.row.plan is None else Plan.from_data(decode(self.row.plan))
 
     @property
@@ -47,7 +47,7 @@ class Recorded:
 
     @cached_property
     def _identity(self) -> tuple[Target | None, str]:
-        with sound(f"what {self.name} is"):
+        with decoding_stored(f"what {self.name} is"):
             found = decode(self.row.identity)
             target, codec = found["target"], found["codec"]
             return None if target is None else Target(*target), str(codec)
@@ -65,20 +65,20 @@ class Recorded:
     @cached_property
     def options(self) -> Options:
         """How it is run."""
-        with sound(f"the options of {self.name}"):
+        with decoding_stored(f"the options of {self.name}"):
             return msgspec.convert(decode(self.row.options), Options)
 
     @cached_property
     def versions(self) -> dict[str, list[Version]]:
         """Every version that the code of its functions has had, the oldest first."""
-        with sound(f"the code of {self.name}"):
+        with decoding_stored(f"the code of {self.name}"):
             found = decode(self.row.code)
             return {name: [Version(*each) for each in known] for name, known in found.items()}
 
     @property
     def seed(self) -> int:
         """Its root seed."""
-        with sound(f"the seed of {self.name}"):
+        with decoding_stored(f"the seed of {self.name}"):
             return int(self.row.seed)
 
     def check_task(self, view: Snapshot, task: int) -> None:
@@ -111,7 +111,7 @@ class Recorded:
         row = view.task(self.id, task)
         if row is None:
             raise IndexError(task)
-        with sound(f"task {self.name}/{task}"):
+        with decoding_stored(f"task {self.name}/{task}"):
             return decode_listed(row.content)
 
 

@@ -27,7 +27,7 @@ from runyard.store.rows import Claim
 Ended = Callable[[OutcomeRow, bytes | None], None]
 
 
-class Handed(NamedTuple):
+class Submitted(NamedTuple):
     """One task that was handed in."""
 
     task: int
@@ -38,7 +38,7 @@ class Handed(NamedTuple):
     again: bool  # and an outcome of it, which is to be taken away
 
 
-class Intake:
+class Submissions:
     """The engine stays until this is closed. Safe from any thread.
 
     `first` is the number of the next new task. With `only`, the engine takes nothing from the store
@@ -61,8 +61,8 @@ class Intake:
         self._ended = ended
         self._lock = threading.Lock()
         self._next = first
-        self._handed: list[Handed] = []  # for the loop
-        self._unwritten: list[Handed] = []  # for the recorder
+        self._handed: list[Submitted] = []  # for the loop
+        self._unwritten: list[Submitted] = []  # for the recorder
         self._raised: dict[int, bytes | None] = {}
         self._nudged = False
         self._wake: Callable[[], None] = lambda: None
@@ -79,14 +79,14 @@ class Intake:
         with self._lock:  # numbers are written in the order in which they were given
             number = self._next
             self._next += 1
-            idle = self._put(Handed(number, task, content, call, known=False, again=False))
+            idle = self._put(Submitted(number, task, content, call, known=False, again=False))
         if idle:
             self._wake()
         return number
 
     def add_again(self, number: int, task: ListedTask, call: bytes | None, *, ended: bool) -> None:
         """Hand in a task that the store has: left without an outcome, or with one to replace."""
-        handed = Handed(number, task, encode_listed(task), call, known=True, again=ended)
+        handed = Submitted(number, task, encode_listed(task), call, known=True, again=ended)
         with self._lock:
             idle = self._put(handed)
         if idle:
@@ -103,7 +103,7 @@ class Intake:
         self.closed = True
         self._wake()
 
-    def _put(self, handed: Handed) -> bool:
+    def _put(self, handed: Submitted) -> bool:
         """Line it up; whether the loop has to be told."""
         idle = not self._handed
         self._handed.append(handed)
@@ -118,7 +118,7 @@ class Intake:
         self.held.claim = self.held.claim._replace(batch=batch)
         self._wake = wake
 
-    def take(self) -> list[Handed]:
+    def take(self) -> list[Submitted]:
         """What was handed in since the last time, entered in the claim of all of them."""
         with self._lock:
             handed, self._handed = self._handed, []
@@ -153,20 +153,20 @@ class Intake:
                 self._ended(row, raised)
         if self.keep_values:
             return rows
-        return [OutcomeRow.sealed(self._batch, *row[:3], None, *row[4:8]) for row in found]
+        return [OutcomeRow.with_checksum(self._batch, *row[:3], None, *row[4:8]) for row in found]
 
-    def unwritten(self) -> list[Handed]:
+    def unwritten(self) -> list[Submitted]:
         """What the store is to be told."""
         with self._lock:
             handed, self._unwritten = self._unwritten, []
         return handed
 
-    def put_back(self, handed: list[Handed]) -> None:
+    def put_back(self, handed: list[Submitted]) -> None:
         """Writing failed: the store is to be told again."""
         with self._lock:
             self._unwritten[:0] = handed
 
-    def write(self, tx: Transaction, engine: int, handed: Sequence[Handed]) -> None:
+    def write(self, tx: Transaction, engine: int, handed: Sequence[Submitted]) -> None:
         """Put tasks on record as claimed by this engine."""
         token = self.held.claim.token
         known = [each.task for each in handed if each.known]
@@ -191,7 +191,7 @@ class Intake:
         added = [(each.listed.name, each.listed.priority, each.content, ()) for each in fresh]
         tx.add_tasks(self._batch, added, engine=engine, token=token)
 
-    def _is_there(self, tx: Transaction, handed: Handed) -> bool:
+    def _is_there(self, tx: Transaction, handed: Submitted) -> bool:
         """Whether a commit of which nothing was heard has written this task all the same."""
         row = tx.task(self._batch, handed.task)
         same = row is not None and row.content == handed.content

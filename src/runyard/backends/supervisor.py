@@ -1,16 +1,17 @@
-"""The warden: a small single-threaded process between the engine and its workers.
+"""The supervisor: a small single-threaded process between the engine and its workers.
 
-    engine ══ control socket ══ warden ──fork──▶ worker 0 ─▶ the task's own processes
-       ║                          │    ──fork──▶ worker 1
-       ╚═══════════════════════ guard (the warden's parent)
+    engine ══ control socket ══ supervisor ──fork──▶ worker 0 ─▶ the task's own processes
+       ║                            │      ──fork──▶ worker 1
+       ╚═════════════════════════ guard (the supervisor's parent)
 
-The warden forks workers (never the engine: a threaded parent must not fork), tells the engine when
-one ends and how, and ends whole process trees on request. When the engine or the guard dies,
+The supervisor forks workers (never the engine: a threaded parent must not fork), tells the engine
+when one ends and how, and ends whole process trees on request. When the engine or the guard dies,
 however suddenly, it ends everything. The guard does nothing but wait, so nothing can go wrong with
-it: when the engine or the warden dies, it ends everything too.
+it: when the engine or the supervisor dies, it ends everything too.
 
 Both adopt what dead processes leave behind, so that nothing survives unseen. A stopped one is
-continued by the kernel when its parent dies, and a worker is killed when the warden dies (Linux).
+continued by the kernel when its parent dies, and a worker is killed when the supervisor dies
+(Linux).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _watch_over(act: Callable[[], None]) -> NoReturn:
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
     finally:
-        # Only the warden and its guard come here: a worker ends inside `_become_worker`.
+        # Only the supervisor and its guard come here: a worker ends inside `_become_worker`.
         tree.kill_below(os.getpid())
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, 0)[0]:
@@ -68,11 +69,11 @@ def _watch_over(act: Callable[[], None]) -> NoReturn:
         os._exit(0)
 
 
-def _wait(control: socket.socket, warden: socket.socket) -> None:
-    """Until the engine or the warden is gone; what they say to each other is not read here."""
+def _wait(control: socket.socket, supervisor: socket.socket) -> None:
+    """Until the engine or the supervisor is gone; what they say to each other is not read here."""
     waiting = select.poll()
     waiting.register(control.fileno(), 0)  # which tells its end all the same
-    waiting.register(warden.fileno(), select.POLLIN)
+    waiting.register(supervisor.fileno(), select.POLLIN)
     waiting.poll()
 
 
@@ -116,9 +117,9 @@ def _obey(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool
         for child in [child for child, its in lanes.items() if its == lane]:
             tree.kill_tree(child)
         return True
-    warden, child = os.getpid(), os.fork()
+    supervisor, child = os.getpid(), os.fork()
     if child == 0:
-        _become_worker(lane, descriptors, warden, own)
+        _become_worker(lane, descriptors, supervisor, own)
     for descriptor in descriptors:
         os.close(descriptor)
     lanes[child] = lane
@@ -126,11 +127,11 @@ def _obey(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool
     return True
 
 
-def _become_worker(lane: int, descriptors: list[int], warden: int, own: list[int]) -> NoReturn:
+def _become_worker(lane: int, descriptors: list[int], supervisor: int, own: list[int]) -> NoReturn:
     code = 1
     try:
         tree.signal_at_parents_end(signal.SIGKILL)
-        if os.getppid() != warden:  # it died before that
+        if os.getppid() != supervisor:  # it died before that
             os._exit(1)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):

@@ -12,19 +12,19 @@ from polling import eventually
 from sample_tasks import notes, say
 
 import runyard as ry
-from runyard.attempt.slots import Slots
+from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.wire import Job
 from runyard.backends.threads import ThreadsBackend
 from runyard.errors import StoreError
 from runyard.schedule.engine import Engine
-from runyard.schedule.enroll import enroll
-from runyard.schedule.intake import Intake
 from runyard.schedule.loop import End
+from runyard.schedule.registration import register
+from runyard.schedule.submissions import Submissions
 from runyard.spec.batch import ListedTask, encode_listed, tasks
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED
 from runyard.spec.task import Target, Task
-from runyard.store.recorded import Recorded
+from runyard.store.stored_batch import StoredBatch
 
 
 def listed(folder: Path, x: int, *, name: str = "noted", priority: int = 1) -> ListedTask:
@@ -38,9 +38,9 @@ class Lanes(ThreadsBackend):
 
     is_ready: Callable[[], bool] = staticmethod(lambda: True)
 
-    def open(self, job: Job, slots: Slots) -> None:
+    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         assert eventually(self.is_ready)
-        super().open(job, slots)
+        super().open(job, lane_status)
 
 
 class Stay:
@@ -50,9 +50,9 @@ class Stay:
         first = Task("sample_tasks:noted", {"folder": str(folder), "x": 0})
         batch = tasks([first], name="stays")
         with yard.store.transaction() as tx:
-            self.recorded = Recorded(enroll(tx, batch, root=str(folder), code={}).row)
+            self.recorded = StoredBatch(register(tx, batch, root=str(folder), code={}).row)
         self.rows: list[OutcomeRow] = []
-        self.intake = Intake(1, ended=lambda row, _: self.rows.append(row), **settings)  # type: ignore[arg-type]
+        self.intake = Submissions(1, ended=lambda row, _: self.rows.append(row), **settings)  # type: ignore[arg-type]
         self.backend = Lanes(1)
         self.engine = Engine(
             yard.store, self.recorded, self.backend, yard.folder, yard.bus.publish,

@@ -23,7 +23,7 @@ _STOP_AT = 48
 IDLE = -1
 
 
-class Note(NamedTuple):
+class LaneStatus(NamedTuple):
     """What a lane is running."""
 
     batch: int
@@ -38,7 +38,7 @@ class Note(NamedTuple):
         return max(0.0, perf_counter() - self.since)
 
 
-class Slots:
+class LaneStatusFile:
     """The mapped file. Lanes in other processes open the same one."""
 
     def __init__(self, path: Path, lanes: int, *, create: bool) -> None:
@@ -63,17 +63,17 @@ class Slots:
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
 
     def pen(self, lane: int) -> Callable[[int, int, int, int, float], None]:
-        """What the lane notes with that it is about to start a task: the fields of `Note`."""
+        """What the lane notes with that it is about to start a task: the fields of `LaneStatus`."""
         return partial(_NOTE.pack_into, self._map, lane * SIZE)
 
     def idle(self, lane: int) -> None:
         """The lane runs nothing."""
         _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
 
-    def read(self, lane: int) -> Note:
+    def read(self, lane: int) -> LaneStatus:
         """What the lane is running; read twice, since it may be writing."""
         while True:
-            note = Note._make(_NOTE.unpack_from(self._map, lane * SIZE))
+            note = LaneStatus._make(_NOTE.unpack_from(self._map, lane * SIZE))
             if note == _NOTE.unpack_from(self._map, lane * SIZE):
                 return note
 

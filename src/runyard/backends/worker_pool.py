@@ -1,4 +1,4 @@
-"""A crew: the warden and its workers, as the engine sees them. Kept warm between runs."""
+"""A pool: the supervisor and its workers, as the engine sees them. Kept warm between runs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from runyard import interrupts
-from runyard.attempt.slots import Note
+from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.wire import Report
 from runyard.backends import tree
-from runyard.backends.warden import ENDED, FORK, KILL, MESSAGE, STARTED
+from runyard.backends.supervisor import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
 from runyard.spec.hash_seed import seeded
 
 LOOK_SECONDS = 0.5
 SILENT_SECONDS = 2.0
-"""A warden that has not done what it was asked for so long may be stopped."""
+"""A supervisor that has not done what it was asked for so long may be stopped."""
 
 ANSWER_SECONDS = 10.0
 """So long it has after it was continued before another one takes its place,"""
@@ -37,7 +37,9 @@ ANSWER_SECONDS = 10.0
 START_SECONDS = 60.0
 """and so long the first time, since its interpreter may still be starting."""
 
-_START = "import sys; sys.path[:] = {path!r}; from runyard.backends.warden import main; main({fd})"
+_START = (
+    "import sys; sys.path[:] = {path!r}; from runyard.backends.supervisor import main; main({fd})"
+)
 
 
 class Lane:
@@ -51,10 +53,10 @@ class Lane:
         self.outgoing = bytearray()
         self.sent: list[int] = []  # chunks under way, oldest first
         self.tasks = 0  # since the worker started
-        self.asked: float | None = None  # when the warden was asked for what it has not done
+        self.asked: float | None = None  # when the supervisor was asked for what it has not done
         self.cut_off: float | None = None  # when the worker was seen to have closed its channel
         self.renewing = False  # asked to end, since it has done its share
-        self.ending: tuple[Note, str, str] | None = None  # asked to end, and why
+        self.ending: tuple[LaneStatus, str, str] | None = None  # asked to end, and why
 
     @property
     def is_busy(self) -> bool:
@@ -75,16 +77,16 @@ class Lane:
         return found
 
 
-class Crew:
-    """A warden and its workers."""
+class WorkerPool:
+    """A supervisor and its workers."""
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
-        self.key = _crew_key(lanes, environment)
+        self.key = _pool_key(lanes, environment)
         self._code = LoadedCode()  # what these workers may have loaded
         self.lanes = [Lane(number) for number in range(lanes)]
         self.selector = selectors.DefaultSelector()
         self.received = memoryview(bytearray(1 << 18))
-        self.is_lost = False  # the warden is gone
+        self.is_lost = False  # the supervisor is gone
         self._has_answered = False
         self._nudged: float | None = None
         self._looked = 0.0
@@ -93,7 +95,7 @@ class Crew:
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
-        self.warden: subprocess.Popen[bytes] | None = None
+        self.supervisor: subprocess.Popen[bytes] | None = None
         try:
             self._start(theirs, environment)
             for lane in self.lanes:
@@ -110,7 +112,7 @@ class Crew:
         self.selector.register(self._wake_out, selectors.EVENT_READ, None)
         # Of our own streams it keeps none: it may outlive us by a moment, and must not keep whoever
         # reads them waiting. Workers get them when they are forked.
-        self.warden = subprocess.Popen(
+        self.supervisor = subprocess.Popen(
             [
                 sys.executable,
                 *interpreter_flags(),
@@ -131,11 +133,11 @@ class Crew:
 
     @property
     def lives(self) -> bool:
-        """Whether there is a warden."""
-        return not self.is_lost and self.warden is not None and self.warden.poll() is None
+        """Whether there is a supervisor."""
+        return not self.is_lost and self.supervisor is not None and self.supervisor.poll() is None
 
     def fork(self, lane: Lane) -> None:
-        """Have the warden start a worker for this lane."""
+        """Have the supervisor start a worker for this lane."""
         mine, theirs = socket.socketpair()
         mine.setblocking(False)
         lane.__init__(lane.number)  # type: ignore[misc]
@@ -167,7 +169,7 @@ class Crew:
                 del lane.outgoing[:sent]
         except BlockingIOError:
             pass
-        except OSError:  # it died; the warden will say so
+        except OSError:  # it died; the supervisor will say so
             lane.outgoing.clear()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if lane.outgoing else 0)
         with contextlib.suppress(KeyError):
@@ -175,7 +177,7 @@ class Crew:
                 self.selector.modify(lane.channel, wanted, lane)
 
     def kill(self, lane: Lane) -> None:
-        """Have the warden end the lane's worker and everything below it."""
+        """Have the supervisor end the lane's worker and everything below it."""
         lane.asked = lane.asked or time.monotonic()
         try:
             self.control.sendall(MESSAGE.pack(KILL, lane.number, 0))
@@ -208,8 +210,8 @@ class Crew:
                 ended.append((number, value >> 32))
         return ended
 
-    def is_without_warden(self) -> bool:
-        """Whether the warden is gone, or does not answer; one that is stopped is continued."""
+    def has_lost_supervisor(self) -> bool:
+        """Whether the supervisor is gone, or does not answer; one that is stopped is continued."""
         now = time.monotonic()
         if self.is_lost or now - self._looked < LOOK_SECONDS:
             return self.is_lost
@@ -226,16 +228,16 @@ class Crew:
         return self.is_lost
 
     def _continue(self) -> None:
-        """Let the warden and its guard go on, if they are stopped."""
-        if self.warden is not None:
+        """Let the supervisor and its guard go on, if they are stopped."""
+        if self.supervisor is not None:
             with contextlib.suppress(OSError):
-                os.killpg(self.warden.pid, signal.SIGCONT)
+                os.killpg(self.supervisor.pid, signal.SIGCONT)
 
     def end(self) -> None:
-        """End everything at once, whatever the warden does; return when nothing runs any more."""
+        """End every process at once without the supervisor; return when none is left."""
         pids = [lane.pid for lane in self.lanes if lane.pid is not None]
-        if self.warden is not None and self.warden.poll() is None:
-            pids.insert(0, self.warden.pid)
+        if self.supervisor is not None and self.supervisor.poll() is None:
+            pids.insert(0, self.supervisor.pid)
         tree.end_trees(pids)
 
     def wake(self) -> None:
@@ -248,11 +250,11 @@ class Crew:
             self._wake_out.recv(4096)
 
     def last_words(self) -> str:
-        """The end of what the warden printed, if it did."""
+        """The end of what the supervisor printed, if it did."""
         return last_lines(self._log)
 
     def release(self, *, abandon: bool = False) -> None:
-        """Close every descriptor, after which the warden ends everything; wait for that."""
+        """Close every descriptor, after which the supervisor ends everything; wait for that."""
         if self in _all:
             _all.remove(self)
         for lane in self.lanes:
@@ -263,18 +265,18 @@ class Crew:
         self._wake_in.close()
         self._wake_out.close()
         self._log.close()
-        if abandon or self.warden is None:
+        if abandon or self.supervisor is None:
             return
         self._continue()
         try:
-            self.warden.wait(timeout=10)
+            self.supervisor.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            tree.kill_tree(self.warden.pid)
-            self.warden.wait()
+            tree.kill_tree(self.supervisor.pid)
+            self.supervisor.wait()
 
 
 class Verdict(enum.Enum):
-    """What the engine thinks of a warden."""
+    """What the engine thinks of a supervisor."""
 
     WELL = "well"
     WAITING = "waiting"  # for an answer
@@ -283,9 +285,9 @@ class Verdict(enum.Enum):
 
 
 def judged(now: float, asked: float | None, nudged: float | None, patience: float) -> Verdict:
-    """What to think of a warden by its oldest order that is not done, and when it was continued.
+    """What to think of a supervisor by its oldest unanswered request, and when it was continued.
 
-    The engine may have been stopped itself: so a warden always has time after it was continued.
+    The engine may have been stopped itself, so a supervisor always gets time after SIGCONT.
     """
     if asked is None:
         return Verdict.WELL
@@ -322,10 +324,10 @@ def interpreter_flags() -> list[str]:
     return [flag for flag in flags if flag]
 
 
-# Warm crews of this process, waiting for their next batch.
+# Warm pools of this process, waiting for their next batch.
 _taking = threading.Lock()
-_idle: list[Crew] = []
-_all: list[Crew] = []
+_idle: list[WorkerPool] = []
+_all: list[WorkerPool] = []
 
 
 _LIBRARIES = tuple(
@@ -361,28 +363,28 @@ def _module_files() -> dict[str, int]:
     return found
 
 
-def _crew_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
+def _pool_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
     return lanes, os.getpid(), os.getcwd(), tuple(sorted(seeded(environment).items()))
 
 
-def take_crew(lanes: int, environment: Mapping[str, str] | None = None) -> Crew:
-    key = _crew_key(lanes, environment)
+def take_pool(lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
+    key = _pool_key(lanes, environment)
     with _taking:
         found = next((c for c in _idle if c.key == key and c.lives), None)
-        others = [crew for crew in _idle if crew is not found]
+        others = [pool for pool in _idle if pool is not found]
         _idle.clear()
-    for crew in others:
-        crew.release()
-    return found or Crew(lanes, environment)
+    for pool in others:
+        pool.release()
+    return found or WorkerPool(lanes, environment)
 
 
-def keep_crew(crew: Crew) -> None:
-    """Let a crew wait for the next batch."""
+def keep_pool(pool: WorkerPool) -> None:
+    """Let a pool wait for the next batch."""
     with _taking:
-        _idle.append(crew)
+        _idle.append(pool)
 
 
-def close_crews() -> None:
+def close_pools() -> None:
     """End every warm worker of this process."""
     with interrupts.handled(signal.SIG_IGN):  # it takes a moment, and then the process ends
         while _idle:
@@ -390,13 +392,13 @@ def close_crews() -> None:
 
 
 def _forget_after_fork() -> None:
-    """A forked child must not hold the sockets by which the warden knows that we live."""
-    for crew in _all:
+    """A forked child must not hold the sockets by which the supervisor knows that we live."""
+    for pool in _all:
         with contextlib.suppress(OSError):
-            crew.release(abandon=True)
+            pool.release(abandon=True)
     _all.clear()
     _idle.clear()
 
 
-atexit.register(close_crews)
+atexit.register(close_pools)
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -33,7 +33,7 @@ def watch_joblib() -> None:
 
 
 def _backend(**options: Any) -> Any:
-    from runyard.dropins.joblib import RunyardBackend
+    from runyard.adapters.joblib import RunyardBackend
 
     return RunyardBackend(**options)
 

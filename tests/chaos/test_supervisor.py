@@ -27,7 +27,7 @@ from chaos_run import (
 )
 from polling import eventually
 
-BETWEEN = ["warden", "guard"]
+BETWEEN = ["supervisor", "guard"]
 
 
 @pytest.mark.parametrize("kills", [small(1), full(20)])
@@ -98,7 +98,7 @@ def test_a_stopped_warden_is_continued_so_that_limits_hold(tmp_path: Path) -> No
     scene = Scene(tmp_path, "steady", tasks=2, pace=600.0, options={"timeout": 0.5})
     with engine(scene) as run:
         assert run.until_started(2)
-        os.kill(run.warden(), signal.SIGSTOP)
+        os.kill(run.supervisor(), signal.SIGSTOP)
         assert run.wait(30) == 0, run.output
         assert run.told["failed"] == 2
         run.gone()
@@ -109,19 +109,19 @@ def test_a_warden_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "steady", tasks=2, pace=600.0, options={"timeout": 0.5})
     with engine(scene) as run:
         assert run.until_started(2)
-        warden = run.warden()
-        os.kill(warden, signal.SIGSTOP)
+        supervisor = run.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)
         begin = time.monotonic()
         while run.lives and time.monotonic() - begin < 60:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(warden, signal.SIGSTOP)  # again, as the engine continues it
+                os.kill(supervisor, signal.SIGSTOP)  # again, as the engine continues it
             time.sleep(0.001)
         assert run.wait(1) == 0, run.output
         assert run.told["failed"] == 2
         run.gone()
 
 
-@pytest.mark.parametrize("stopped", [["warden"], ["guard"], ["warden", "guard"]])
+@pytest.mark.parametrize("stopped", [["supervisor"], ["guard"], ["supervisor", "guard"]])
 def test_a_killed_engine_leaves_nothing_though_its_wardens_are_stopped(
     tmp_path: Path, stopped: list[str]
 ) -> None:
@@ -140,8 +140,8 @@ def test_nobody_waits_for_a_stream_of_a_killed_engine(tmp_path: Path) -> None:
     with engine(scene, command=command) as shell:
         assert shell.until_started(2)
         pid = next(p.pid for p in psutil.Process(shell.pid).children() if _is_engine(p))
-        warden = next(p for p in psutil.Process(pid).children(recursive=False))
-        for process in (warden, *warden.children()):
+        supervisor = next(p for p in psutil.Process(pid).children(recursive=False))
+        for process in (supervisor, *supervisor.children()):
             process.suspend()
         os.kill(pid, signal.SIGKILL)
         shell.process.wait(PROMPTLY)
@@ -157,13 +157,13 @@ def test_a_warden_holds_none_of_its_engine_s_streams(tmp_path: Path) -> None:
     with engine(scene) as run:
         assert run.until_started(2)
         streams = {Path(f"/proc/{run.pid}/fd/{number}").readlink() for number in (1, 2)}
-        for pid in (run.warden(), run.guard()):
+        for pid in (run.supervisor(), run.guard()):
             held = {Path(f"/proc/{pid}/fd/{number}").readlink() for number in (0, 1, 2)}
             assert not held & streams, held
         run.kill()
 
 
-@pytest.mark.parametrize("also", [[], ["warden"], ["guard"], ["warden", "guard"]])
+@pytest.mark.parametrize("also", [[], ["supervisor"], ["guard"], ["supervisor", "guard"]])
 def test_a_worker_inside_c_code_ends_with_its_engine(tmp_path: Path, also: list[str]) -> None:
     scene = Scene(tmp_path, function="deaf", tasks=2, pace=600.0)
     with engine(scene) as victim:
@@ -177,7 +177,7 @@ def test_one_ctrl_c_and_another_are_enough_though_the_warden_is_stopped(tmp_path
     scene = Scene(tmp_path, function="steady", tasks=4, pace=600.0)
     with engine(scene) as run:
         assert run.until_started(2)
-        os.kill(run.warden(), signal.SIGSTOP)
+        os.kill(run.supervisor(), signal.SIGSTOP)
         run.process.send_signal(signal.SIGINT)
         time.sleep(0.2)
         run.process.send_signal(signal.SIGINT)

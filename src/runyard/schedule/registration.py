@@ -18,20 +18,20 @@ from runyard.spec.fingerprint import examine
 from runyard.spec.task import Changed, defaults_of
 from runyard.store import versions
 from runyard.store.base import Store, Transaction
-from runyard.store.recorded import Recorded, encode_options, identity_of
 from runyard.store.rows import BatchRow
+from runyard.store.stored_batch import StoredBatch, encode_options, identity_of
 
 
 class Start(NamedTuple):
     """What a run begins with."""
 
-    recorded: Recorded
+    recorded: StoredBatch
     code: dict[str, str]  # fingerprints of the functions, as they are in this process
     events: list[Event]  # what there is to tell
     again: list[int]  # tasks whose outcome was forgotten
 
 
-class Enrolled(NamedTuple):
+class Registered(NamedTuple):
     """A batch on record."""
 
     row: BatchRow
@@ -62,12 +62,12 @@ def put_on_record(
     batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
     code, modules = code_of(batch, found)
 
-    def record(tx: Transaction) -> tuple[Enrolled, Settled]:
+    def record(tx: Transaction) -> tuple[Registered, Settled]:
         grown = batch
         if batch.options.until is not None:
             grown = as_grown(batch, tx.batch(batch.record_name))
-        enrolled = enroll(tx, grown, root=root, code=code)
-        recorded = Recorded(enrolled.row)
+        enrolled = register(tx, grown, root=root, code=code)
+        recorded = StoredBatch(enrolled.row)
         return enrolled, settle_changes(tx, store, recorded, code, batch.options.changed)
 
     enrolled, settled = store.write(record)
@@ -76,7 +76,7 @@ def put_on_record(
     return _start(enrolled.row, code, settled, [*notices, *edited_modules(name, modules)])
 
 
-def go_on(store: Store, recorded: Recorded, code: dict[str, str], changed: Changed) -> Start:
+def go_on(store: Store, recorded: StoredBatch, code: dict[str, str], changed: Changed) -> Start:
     """Go on with a batch on record, of which this process has this code."""
     settled = store.write(lambda tx: settle_changes(tx, store, recorded, code, changed))
     return _start(recorded.row, code, settled, [])
@@ -88,17 +88,17 @@ def _start(
     for event in settled.events:
         if event.action == "keep":
             warn(event.text)
-    recorded = Recorded(settled.row or row)
+    recorded = StoredBatch(settled.row or row)
     return Start(recorded, code, [*notices, *settled.events], settled.again)
 
 
-def enroll(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Enrolled:
+def register(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Registered:
     """The record of this batch: made, grown or found. A changed spec is refused."""
     name = batch.record_name
     found = tx.batch(name)
     if found is None:
-        return Enrolled(_create(tx, name, batch, root, code), [])
-    recorded = Recorded(found)
+        return Registered(_create(tx, name, batch, root, code), [])
+    recorded = StoredBatch(found)
     _refuse_changes(recorded, batch)
     changes: dict[str, object] = {
         "options": encode_options(batch.options),
@@ -114,7 +114,7 @@ def enroll(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) ->
         changes["plan"] = encode(grown.to_data())  # the order may have changed too
     else:
         notices += _grow_list(tx, recorded, batch)
-    return Enrolled(tx.update_batch(found.id, **changes), notices)
+    return Registered(tx.update_batch(found.id, **changes), notices)
 
 
 def _create(tx: Transaction, name: str, batch: Batch, root: str, code: dict[str, str]) -> BatchRow:
@@ -145,7 +145,7 @@ def _add(tx: Transaction, batch_id: int, batch: Batch, start: int) -> None:
     )
 
 
-def _grow_list(tx: Transaction, recorded: Recorded, batch: Batch) -> list[str]:
+def _grow_list(tx: Transaction, recorded: StoredBatch, batch: Batch) -> list[str]:
     known = tx.tasks(recorded.id)
     for row, task in zip(known, batch.listed, strict=False):
         if row.content != encode_listed(task):
@@ -160,7 +160,7 @@ def _grow_list(tx: Transaction, recorded: Recorded, batch: Batch) -> list[str]:
     return [f"the batch grew from {len(known):,} to {len(batch.listed):,} tasks"]
 
 
-def _refuse_changes(recorded: Recorded, batch: Batch) -> None:
+def _refuse_changes(recorded: StoredBatch, batch: Batch) -> None:
     differences = []
     if recorded.listed != (batch.plan is None):
         differences.append("it is recorded as another kind of batch")
@@ -187,7 +187,7 @@ def _changed(name: str, difference: str) -> SpecChanged:
     )
 
 
-def add_replicates(tx: Transaction, recorded: Recorded, replicates: int) -> Recorded:
+def add_replicates(tx: Transaction, recorded: StoredBatch, replicates: int) -> StoredBatch:
     """Let a described batch have more replicates of every task.
 
     Where another engine has grown it since it was read, it stays as that one made it.
@@ -199,15 +199,15 @@ def add_replicates(tx: Transaction, recorded: Recorded, replicates: int) -> Reco
             hint="leave `until` out, or describe the batch as a grid",
         )
     if found.total != recorded.row.total:
-        return Recorded(found)
+        return StoredBatch(found)
     plan = recorded.plan.grown_to(recorded.plan.with_replicates(replicates))
     changes = {"plan": encode(plan.to_data()), "total": plan.total, "finished": None}
-    return Recorded(tx.update_batch(recorded.id, **changes))
+    return StoredBatch(tx.update_batch(recorded.id, **changes))
 
 
 def as_grown(batch: Batch, found: BatchRow | None) -> Batch:
     """The batch with the replicates that its `until` has given it so far."""
-    plan = None if found is None else Recorded(found).plan
+    plan = None if found is None else StoredBatch(found).plan
     if found is None or plan is None or batch.plan is None:
         return batch
     if plan.replicates <= batch.plan.replicates:

@@ -17,7 +17,7 @@ from sample_calls import Special, die_once, raise_special, raise_unpicklable
 from sample_tasks import held, say, wait_for
 
 import runyard as ry
-from runyard.dropins.desk import scratch_yard
+from runyard.adapters.executor_engine import scratch_yard
 from runyard.errors import (
     ExecutorClosed,
     NotEncodable,

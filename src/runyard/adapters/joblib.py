@@ -17,10 +17,10 @@ from typing import Any
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase, SequentialBackend
 from joblib.parallel import FallbackToBackend
 
+from runyard.adapters.executor import Executor
+from runyard.adapters.memmap import Memmaps
 from runyard.attempt.context import inside
 from runyard.backends.base import usable_cores
-from runyard.dropins.executor import Executor
-from runyard.dropins.memmap import Memmaps
 from runyard.yard import Yard
 
 

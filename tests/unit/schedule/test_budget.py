@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.schedule.meter import FIRST, Meter
+from runyard.schedule.budget import FIRST, Budget
 from runyard.spec.codec import encode
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED, FAILED
@@ -17,12 +17,12 @@ from runyard.spec.status import COMPLETED, FAILED
 
 def row(task: int, value: Any, status: int = COMPLETED) -> OutcomeRow:
     encoded = encode(value) if status == COMPLETED else None
-    return OutcomeRow.sealed(1, task, status, 0, encoded, None, 0.0, 0.0, 0)
+    return OutcomeRow.with_checksum(1, task, status, 0, encoded, None, 0.0, 0.0, 0)
 
 
-def meter(budget: dict[str, float], **more: Any) -> Meter:
+def meter(budget: dict[str, float], **more: Any) -> Budget:
     given: dict[str, Any] = {"done": 0, "seconds": 0.0, "rows": (), **more}
-    return Meter(budget, given.pop("shown", None), "msgpack", **given)
+    return Budget(budget, given.pop("shown", None), "msgpack", **given)
 
 
 def test_without_a_budget_everything_may_start() -> None:

@@ -152,7 +152,7 @@ import runyard
 assert "joblib" not in sys.modules and "numpy" not in sys.modules
 del sys.modules["runyard"]
 {order}
-assert not [f for f in sys.meta_path if type(f).__module__ == "runyard.dropins.hook"]
+assert not [f for f in sys.meta_path if type(f).__module__ == "runyard.adapters.hook"]
 with joblib.parallel_config("runyard", n_jobs=2):
     print(joblib.Parallel()(joblib.delayed(abs)(-x) for x in range(3)))
 """
