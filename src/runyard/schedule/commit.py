@@ -1,253 +1,218 @@
-"""One commit: what an engine brings, in one transaction, and what it learns there.
-
-outcomes, attempts, tasks handed in, a wish for more ──▶ transaction ──▶ store
-claims, refusals, counts, what others ask ◀──────────────────┘
-"""
+"""One transaction: write what an engine has, claim what it wants, read what others ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import logging
 from itertools import chain
 from typing import NamedTuple
 
 from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
-from runyard.events import Event
-from runyard.schedule.agenda import Held, Place
-from runyard.schedule.listed import cancelled_row, record_listed
-from runyard.schedule.submissions import Submissions, Submitted
-from runyard.spec.outcome import OutcomeRow, Printed, Rows
-from runyard.store.base import Store, Transaction
-from runyard.store.rows import AttemptRow, BatchRow, Claim
+from runyard.schedule import policy
+from runyard.schedule.mailbox import (
+    ClaimReply,
+    OutcomeGroup,
+    PendingWrites,
+    RefusedOutcomes,
+    Requests,
+)
+from runyard.schedule.ready_queue import HeldClaim, Rank
+from runyard.schedule.run import Run
+from runyard.spec.outcome import OutcomeRow, Rows
+from runyard.store.base import Transaction
+from runyard.store.rows import BatchRow, Claim
 
 COUNT_SECONDS = 2.0
-"""How much of a batch's running time may be lost with an engine that dies and records nothing."""
+"""How much of a batch's running time an engine that dies without recording anything may lose."""
+
+log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
-    """Outcomes of one claim, and what its tasks printed."""
+class EngineState(NamedTuple):
+    """How this engine is doing; `status` shows it."""
 
-    held: Held
-    rows: Rows
-    last: bool  # the claim has none left
-    printed: Sequence[Printed]
-    size: int  # bytes of memory, about
-
-    @classmethod
-    def of(cls, held: Held, rows: Rows, *, last: bool, printed: Sequence[Printed]) -> Entry:
-        """An entry with its size."""
-        size = rows.size + sum(each.size for each in printed)
-        return cls(held, rows, last, printed, size)
+    running: int  # lanes
+    rate: float  # outcomes a second
 
 
-@dataclass
-class Waiting:
-    """What came in and is not written yet."""
-
-    entries: list[Entry] = field(default_factory=list)
-    attempts: list[AttemptRow] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    wanted: int = 0  # tasks to claim
-    cancel_rest: bool = False
-    handed: list[Submitted] = field(default_factory=list)  # tasks that came while the batch runs
-
-    @property
-    def is_for_the_store(self) -> bool:
-        """Whether anything of it is; events go to the audit log."""
-        return bool(self.entries or self.attempts or self.wanted or self.cancel_rest or self.handed)
-
-    def put_before(self, later: Waiting) -> None:
-        """It could not be written: it waits again, ahead of what came since."""
-        later.entries[:0] = self.entries
-        later.attempts[:0] = self.attempts
-        later.events[:0] = self.events
-        later.wanted = max(later.wanted, self.wanted)
-        later.cancel_rest |= self.cancel_rest
-
-
-class Claimed(NamedTuple):
-    """The answer to a wish for tasks."""
-
-    claim: Claim | None  # None: there was nothing to claim
-    attempts: list[AttemptRow]  # that others made of them
-    outgrown: bool = False  # there was, and it is not in the plan that this engine has
-
-
-class Refused(NamedTuple):
-    """Outcomes that came too late: another engine has their tasks."""
-
-    held: Held
-    tasks: list[int]
-
-
-class Wishes(NamedTuple):
-    """What others ask of this engine."""
-
-    stop: int  # 1: after what runs, 2: at once
-    cancel: list[int]  # tasks that are cancelled on record, and that an engine may still hold
-    leave: bool  # something more urgent waits elsewhere
-    engines: int  # that run this batch
-
-
-class Pace(NamedTuple):
-    """How this engine gets on; `status` shows it."""
-
-    running: int
-    rate: float
-
-
-class Committed(NamedTuple):
-    """What a commit brought back."""
+class CommitResult(NamedTuple):
+    """What a transaction brought back."""
 
     counts: BatchRow
-    claimed: Claimed | None
-    refused: list[Refused]
-    wishes: Wishes | None
-    next_free: Place | None  # of the listed task that comes first and is nobody's
+    claims: list[ClaimReply]
+    refused: list[RefusedOutcomes]
+    requests: Requests | None
+    next_free: Rank | None  # of the first task in the list that is nobody's
 
 
 class Committer:
     """Writes one batch for one engine."""
 
-    def __init__(
-        self,
-        store: Store,
-        batch: BatchRow,
-        engine: int,
-        intake: Submissions | None = None,
-        preempted: Callable[[Transaction], bool] | None = None,
-    ) -> None:
-        self._store = store
-        self._batch = batch.id
-        self._listed = batch.plan is None
-        self._total = batch.total  # a described batch may have grown since
-        self._engine = engine
-        self._intake = intake
-        self._outranked = preempted  # whether this engine should leave for something else
-        self._told: Pace | None = None  # what the store knows of this engine
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._is_list = run.batch.listed
+        self._total = run.batch.row.total  # a grid may have grown since
+        self._reported: EngineState | None = None  # what the store knows of this engine
         self._time = clock.steady()
 
-    def commit(self, waiting: Waiting, token: str, *, unsure: bool, look: Pace | None) -> Committed:
-        """Write what waits and claim what it wants; with `look` also see what others ask.
+    def commit(
+        self, writes: PendingWrites, token: str, state: EngineState | None, *, unsure: bool,
+        followers: bool,
+    ) -> CommitResult:  # fmt: skip
+        """Write and claim; with a `state` also look what others ask.
 
-        `unsure` says that an earlier try with this token may have gone through all the same.
+        `followers`: claim tasks that these outcomes make ready, too. `unsure`: an earlier try
+        with this token may have gone through.
         """
-        claimed = None
-        with self._store.transaction() as tx:
-            if self._intake is not None and waiting.handed:
-                self._intake.write(tx, self._engine, waiting.handed)
-            refused = self._write(tx, waiting.entries)
-            if waiting.attempts:
-                tx.add_attempts(waiting.attempts)
-            if waiting.cancel_rest:
-                tx.record(self._batch, self._cancel_pending(tx), listed=self._listed)
-            if waiting.wanted:
-                claimed = self._claim(tx, waiting.wanted, token, unsure)
-            wishes = None if look is None else self._look(tx, look)
-            free = tx.next_free(self._batch) if self._listed else None
-            counts = self._count(tx, waiting, look)
-            if counts is not None and counts.pending < 0:
-                raise StoreDamaged(
-                    f"the store is damaged: {counts.name} has more outcomes than tasks",
-                    hint="run `runyard doctor`",
-                )
+        run, claims = self._run, list[ClaimReply]()
+        with run.store.transaction() as tx:
+            if run.submissions is not None and writes.submitted:
+                run.submissions.write(tx, run.engine, writes.submitted)
+            freed, refused = self._write(tx, writes.groups)
+            if writes.attempts:
+                tx.add_attempts(writes.attempts)
+            if writes.cancel_rest:
+                tx.record(run.id, self._cancel_pending(tx))
+            if followers and (freed or unsure):
+                claims += self._claim_followers(tx, freed, token, unsure)
+            if writes.wanted:
+                claims.append(self._claim(tx, writes.wanted, token, unsure))
+            requests = None if state is None else self._look(tx, state)
+            free = tx.next_free(run.id) if self._is_list else None
+            counts = self._count(tx, writes, state)
         faults.point("committed")
-        if counts is None:
-            raise StoreError("the batch was removed from the store while it ran")
-        place = None if free is None else (-free.priority, free.task)
-        return Committed(counts, claimed, refused, wishes, place)
+        self._log(writes, claims)
+        rank = None if free is None else (-free.priority, free.task)
+        return CommitResult(counts, claims, refused, requests, rank)
 
-    def _count(self, tx: Transaction, waiting: Waiting, look: Pace | None) -> BatchRow | None:
-        """The batch as it stands now; how long it has been run is written beside its outcomes.
+    # Outcomes
 
-        While tasks take long, now and then by itself.
+    def _write(
+        self, tx: Transaction, groups: list[OutcomeGroup]
+    ) -> tuple[list[int], list[RefusedOutcomes]]:
+        """Record what belongs to claims that this engine still holds, and refuse the rest.
+
+        Gives the tasks that have become ready, and what was refused.
         """
-        row, now = tx.batch_by_id(self._batch), self._time()
+        by_claim: dict[HeldClaim, list[OutcomeGroup]] = {}
+        for group in groups:
+            by_claim.setdefault(group.claim, []).append(group)
+        refused = [
+            RefusedOutcomes(held, [task for group in its for task in group.rows.tasks])
+            for held, its in by_claim.items()
+            if not tx.holds(held.claim, _tasks(its) if self._is_list else ())
+        ]
+        if refused and self._run.submissions is not None:
+            raise ClaimLost(
+                f"another engine took over tasks of batch number {self._run.id}",
+                hint="this process was paused for too long; its late results were dropped",
+            )
+        lost = {each.claim for each in refused}
+        freed = self._record(tx, [group for group in groups if group.claim not in lost])
+        for task in tx.cancel_requests(self._run.id) if groups else ():
+            if any(task in group.rows.tasks for group in groups):
+                tx.clear_cancel(self._run.id, task)
+        return freed, refused
+
+    def _record(self, tx: Transaction, groups: list[OutcomeGroup]) -> list[int]:
+        """Record outcomes; the tasks that have become ready by them."""
+        batch = self._run.id
+        printed = [each for group in groups for each in group.printed]
+        if printed:
+            tx.keep_printed(batch, printed)
+        rows = Rows(list(chain.from_iterable(group.rows.flat for group in groups)))
+        recording = tx.record(batch, rows)
+        if self._is_list:
+            return recording.freed
+        # Where an outcome came twice, the claim may have tasks left that were taken for ended.
+        left = tx.pending(batch) if recording.count < len(rows) else []
+        for group in groups:
+            if group.is_last:
+                claim = group.claim.claim
+                rest = any(a < high and low < b for low, high in claim.ranges for a, b in left)
+                tx.release(claim, finished=not rest)
+        return []
+
+    def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
+        return [
+            OutcomeRow.cancelled(self._run.id, number)
+            for low, high in tx.pending(self._run.id)
+            for number in range(low, high)
+        ]
+
+    # Claims
+
+    def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> ClaimReply:
+        batch, engine = self._run.id, self._run.engine
+        claim = tx.claim(batch, engine, wanted, token=token, again=unsure)
+        if claim is not None and any(high > self._total for _, high in claim.ranges):
+            tx.release(claim, finished=False)
+            return ClaimReply(None, [], outgrown=True)
+        return self._reply(tx, claim)
+
+    def _claim_followers(
+        self, tx: Transaction, freed: list[int], token: str, unsure: bool
+    ) -> list[ClaimReply]:
+        """Take what has become ready without waiting for the next request."""
+        token = f"{token}-followers"
+        most = freed[: policy.LIST_MAX]
+        claim = tx.take(self._run.id, self._run.engine, token, most, again=unsure)
+        return [] if claim is None else [self._reply(tx, claim, answers=False)]
+
+    def _reply(self, tx: Transaction, claim: Claim | None, *, answers: bool = True) -> ClaimReply:
+        attempts = tx.attempts(self._run.id) if claim is not None and claim.again else []
+        its = [row for row in attempts if claim is not None and row.task in claim]
+        return ClaimReply(claim, its, answers)
+
+    # Others
+
+    def _look(self, tx: Transaction, state: EngineState) -> Requests:
+        run = self._run
+        if state != self._reported:  # an engine that waits for work writes nothing
+            tx.update_engine(run.engine, running=state.running, rate=state.rate)
+            self._reported = state
+        engines = tx.engines()
+        stop = next((row.stop for row in engines if row.id == run.engine), 0)
+        others = [row for row in engines if row.batch == run.id and row.id != run.engine]
+        return Requests(
+            stop=stop,
+            cancel=tx.cancel_requests(run.id),
+            preempted=run.preempted is not None and run.preempted(tx),
+            engines=1 + sum(run.store.alive(row.id) for row in others),
+        )
+
+    def _count(
+        self, tx: Transaction, writes: PendingWrites, state: EngineState | None
+    ) -> BatchRow:
+        """The batch as it stands now, with the time that it has been run.
+
+        That time is written with outcomes, and now and then by itself while tasks take long.
+        """
+        row, now = tx.batch_by_id(self._run.id), self._time()
         if row is None:
-            return None
-        due = row.counted is not None and now - row.counted > COUNT_SECONDS
-        if waiting.entries or (due and look is not None and look.running):
+            raise StoreError("the batch was removed from the store while it ran")
+        if row.pending < 0:
+            raise StoreDamaged(
+                f"the store is damaged: {row.name} has more outcomes than tasks",
+                hint="run `runyard doctor`",
+            )
+        is_due = row.counted is not None and now - row.counted > COUNT_SECONDS
+        if writes.groups or (is_due and state is not None and state.running):
             ran = row.ran_until(now, clock.pauses)
             return tx.update_batch(row.id, seconds=ran.seconds, counted=ran.counted)
         return row
 
-    def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> Claimed:
-        claim = tx.claim(
-            self._batch, self._engine, wanted, listed=self._listed, token=token, again=unsure
-        )
-        if claim is not None and any(high > self._total for _, high in claim.ranges):
-            tx.release(claim, finished=False)
-            return Claimed(None, [], outgrown=True)
-        attempts = tx.attempts(self._batch) if claim is not None and claim.again else []
-        return Claimed(claim, [row for row in attempts if claim is not None and row.task in claim])
-
-    def _write(self, tx: Transaction, entries: list[Entry]) -> list[Refused]:
-        """Record what belongs to claims that are still this engine's; the rest is refused."""
-        by_claim: dict[Held, list[Entry]] = {}
-        for entry in entries:
-            by_claim.setdefault(entry.held, []).append(entry)
-        refused = [
-            Refused(held, [task for entry in its for task in entry.rows.tasks])
-            for held, its in by_claim.items()
-            if not tx.holds(held.claim, _tasks(its) if self._listed else ())
-        ]
-        if refused and self._intake is not None:
-            raise ClaimLost(
-                f"another engine took over tasks of batch number {self._batch}",
-                hint="this process was paused for too long; what it brought late is left out",
-            )
-        lost = {each.held for each in refused}
-        self._record(tx, [entry for entry in entries if entry.held not in lost])
-        requests = tx.cancel_requests(self._batch) if entries else []
-        for task in requests:
-            if any(task in entry.rows.tasks for entry in entries):
-                tx.clear_cancel(self._batch, task)
-        return refused
-
-    def _record(self, tx: Transaction, entries: list[Entry]) -> None:
-        printed = [each for entry in entries for each in entry.printed]
-        if printed:
-            tx.keep_printed(self._batch, printed)
-        rows = Rows(list(chain.from_iterable(entry.rows.flat for entry in entries)))
-        if self._intake is not None and self._intake.only:  # none of them comes after another
-            tx.record(self._batch, rows, listed=True)
+    def _log(self, writes: PendingWrites, claims: list[ClaimReply]) -> None:
+        if not log.isEnabledFor(logging.DEBUG):
             return
-        if self._listed:
-            record_listed(tx, self._batch, rows)
-            return
-        added = tx.record(self._batch, rows, listed=False)
-        # Where an outcome came twice, the claim may have tasks left that were taken for ended.
-        left = tx.pending(self._batch, listed=False) if added < len(rows) else []
-        for entry in entries:
-            if entry.last:
-                claim = entry.held.claim
-                rest = any(a < high and low < b for low, high in claim.ranges for a, b in left)
-                tx.release(claim, finished=not rest)
-
-    def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
-        return [
-            cancelled_row(self._batch, number)
-            for low, high in tx.pending(self._batch, listed=self._listed)
-            for number in range(low, high)
-        ]
-
-    def _look(self, tx: Transaction, pace: Pace) -> Wishes:
-        if pace != self._told:  # an engine that waits for work writes nothing
-            tx.update_engine(self._engine, running=pace.running, rate=pace.rate)
-            self._told = pace
-        engines = tx.engines()
-        stop = next((row.stop for row in engines if row.id == self._engine), 0)
-        others = [row for row in engines if row.batch == self._batch and row.id != self._engine]
-        return Wishes(
-            stop=stop,
-            cancel=tx.cancel_requests(self._batch),
-            leave=self._outranked is not None and self._outranked(tx),
-            engines=1 + sum(self._store.alive(row.id) for row in others),
-        )
+        rows = sum(len(group.rows) for group in writes.groups)
+        log.debug("%s: committed %d outcomes", self._run.name, rows)
+        for reply in claims:
+            if reply.claim is not None:
+                log.debug("%s: claimed %d tasks", self._run.name, reply.claim.size)
 
 
-def _tasks(entries: list[Entry]) -> list[int]:
-    """The tasks that these are about, whether or not they have ended."""
-    printed = (each.task for entry in entries for each in entry.printed)
-    return list({*chain.from_iterable(entry.rows.tasks for entry in entries), *printed})
+def _tasks(groups: list[OutcomeGroup]) -> list[int]:
+    """The tasks that these are about, ended or not."""
+    printed = (each.task for group in groups for each in group.printed)
+    return list({*chain.from_iterable(group.rows.tasks for group in groups), *printed})

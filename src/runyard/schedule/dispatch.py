@@ -1,130 +1,88 @@
-"""What goes to which lane, and when.
-
-Most batches are spread over the lanes in chunks. Listed tasks, which have priorities, begin exactly
-in order: nothing is handed to a lane before everything that went to others has begun.
-"""
+"""Which lane gets the next tasks, how many, and when."""
 
 from __future__ import annotations
 
-from runyard.attempt.wire import Item
-from runyard.backends.base import Backend
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Piece
-from runyard.schedule.flights import Flights
-from runyard.schedule.judge import Judge
-from runyard.schedule.order import Order
-from runyard.schedule.recorder import Recorder
-from runyard.schedule.submissions import Submissions
-from runyard.schedule.supply import Supply
+from runyard.schedule.feeding import ClaimFeeder
+from runyard.schedule.lifecycle import Lifecycle
+from runyard.schedule.run import Run
+from runyard.schedule.strict_order import StrictStartOrder
+from runyard.schedule.writer import Writer
 
 
 class Dispatch:
-    """Hands tasks from the agenda to lanes."""
+    """Sends tasks from the queue to lanes that have room."""
 
-    def __init__(
-        self,
-        *,
-        backend: Backend,
-        agenda: Agenda,
-        flights: Flights,
-        supply: Supply,
-        recorder: Recorder,
-        judge: Judge,
-        mean: policy.Mean,
-        intake: Submissions | None,
-        order: Order | None,
-    ) -> None:
-        self._backend = backend
-        self._agenda = agenda
-        self._flights = flights
-        self._supply = supply
-        self._recorder = recorder
-        self._judge = judge
-        self._mean = mean
-        self._intake = intake
-        self._order = order  # None: the lanes share tasks as they come
-        self._alone = False  # one that goes alone is under way
-
-    def fill(self, budget: float) -> None:
-        """Give lanes that have room something to do, at most so many tasks."""
-        if self._agenda.alone:
-            free = (lane for lane in self._flights.with_room(0) if self._backend.room(lane))
-            if not self._flights and (lane := next(free, None)) is not None:
-                held, item = self._agenda.alone.popleft()
-                self._flights.fly(lane, 0, 0, [item], held)
-                self._alone = True
-            return
-        if self._alone and self._flights:
-            return
-        self._alone = False
-        if self._order is None:
-            self._spread(budget)
-        else:
-            self._fill_in_order(self._order, budget)
+    def __init__(self, run: Run, writer: Writer, tasks: Lifecycle, feeder: ClaimFeeder) -> None:
+        self._run = run
+        self._writer = writer
+        self._tasks = tasks
+        self._feeder = feeder
+        self._order = StrictStartOrder(run, tasks.in_flight) if run.strict_order else None
+        self._one_runs_alone = False
 
     @property
-    def awaits(self) -> bool:
+    def is_about_to_send(self) -> bool:
         """Whether a lane is free and gets something in a moment."""
-        return self._order is not None and self._order.awaits
+        return self._order is not None and self._order.is_about_to_send
 
-    def _spread(self, budget: float) -> None:
+    def fill(self, most: float) -> None:
+        """Send up to `most` tasks to lanes that have room."""
+        tasks, backend = self._tasks, self._run.backend
+        if tasks.ready.alone:
+            free = (lane for lane in tasks.in_flight.with_room(0) if backend.room(lane))
+            if not tasks.in_flight and (lane := next(free, None)) is not None:
+                tasks.send_alone(lane)
+                self._one_runs_alone = True
+            return
+        if self._one_runs_alone and tasks.in_flight:
+            return
+        self._one_runs_alone = False
+        if self._order is None:
+            self._spread(most)
+        else:
+            self._fill_in_order(self._order, most)
+
+    def _spread(self, most: float) -> None:
         """One chunk for each lane in turn."""
-        mean, backend = self._mean, self._backend
-        depth = policy.lane_depth(mean.value, backend.lanes, backend.depth, backend.distance)
-        unclaimed = self._supply.unclaimed
-        for level in range(depth):
-            for number in self._flights.with_room(level):
-                if not self._agenda.ready or budget < 1:
+        tasks, backend, estimate = self._tasks, self._run.backend, self._tasks.estimate
+        depth = policy.lane_depth(estimate.value, backend.lanes, backend.depth, backend.distance)
+        unclaimed = self._feeder.unclaimed
+        for chunks in range(depth):
+            for lane in tasks.in_flight.with_room(chunks):
+                if not tasks.ready.size or most < 1:
                     return
-                room = backend.room(number)
+                room = backend.room(lane)
                 if room:
-                    left = self._agenda.ready + unclaimed
                     size = policy.chunk_size(
-                        mean.value, mean.count, left, backend.lanes, depth, backend.distance
-                    )
-                    budget -= self._send(number, int(min(size, room, budget)))
+                        estimate.value, estimate.count, tasks.ready.size + unclaimed,
+                        backend.lanes, depth, backend.distance,
+                    )  # fmt: skip
+                    most -= tasks.send(lane, int(min(size, room, most)))
 
-    def _fill_in_order(self, order: Order, budget: float) -> None:
-        """What is next, to the one lane where it begins after all that was sent before."""
-        mean, backend = self._mean, self._backend
-        together = policy.travels_together(mean.value, backend.distance)
-        depth = backend.depth if together else 1
-        order.awaits = False
-        if self._recorder.next_free is not None:
-            order.recall(self._recorder.next_free)
-        while self._agenda.ready and budget >= 1 and self._is_free_to_go():
+    def _fill_in_order(self, order: StrictStartOrder, most: float) -> None:
+        """The next tasks, to the one lane where they start after all that were sent before."""
+        tasks, backend, estimate = self._tasks, self._run.backend, self._tasks.estimate
+        is_batched = policy.is_batched_in_order(estimate.value, backend.distance)
+        depth = backend.depth if is_batched else 1
+        order.is_about_to_send = False
+        if self._writer.mailbox.next_free is not None:
+            order.take_back_after(self._writer.mailbox.next_free)
+        while tasks.ready.size and most >= 1 and self._is_next():
             lane = order.lane(depth)
             if lane is None:
                 return
             size = 1
-            if together:
-                left = self._agenda.ready + self._supply.unclaimed
-                size = policy.chunk_size(mean.value, mean.count, left, 1, depth, backend.distance)
-            budget -= self._send(lane, int(min(size, backend.room(lane), budget)))
+            if is_batched:
+                left = tasks.ready.size + self._feeder.unclaimed
+                size = policy.chunk_size(
+                    estimate.value, estimate.count, left, 1, depth, backend.distance
+                )
+            most -= tasks.send(lane, int(min(size, backend.room(lane), most)))
 
-    def _is_free_to_go(self) -> bool:
-        """Whether nothing elsewhere comes before what is next here.
+    def _is_next(self) -> bool:
+        """Whether no task elsewhere ranks before the first one here.
 
-        The order of the questions matters: a claim that has just come in is news.
+        The order of the two questions matters: a claim that has just come in is a change, too.
         """
-        return not self._supply.is_overtaken and self._recorder.is_current
-
-    def _send(self, lane: int, size: int) -> int:
-        while (piece := self._agenda.take(size)) is not None:
-            items = self._allowed(piece)
-            if items != []:
-                self._flights.fly(lane, piece.low, piece.high, items, piece.held)
-                return len(items) if items is not None else piece.high - piece.low
-        return 0
-
-    def _allowed(self, piece: Piece) -> list[Item] | None:
-        """Those of a piece that whoever handed them in still wants."""
-        if piece.items is None or self._intake is None:
-            return piece.items
-        allowed = []
-        for item in piece.items:
-            if self._intake.may_start(item.task):
-                allowed.append(item)
-            else:
-                self._judge.cancelled(piece.held, item.task)
-        return allowed
+        return not self._feeder.is_overtaken and self._writer.is_current

@@ -1,433 +1,269 @@
-"""The one loop: sends chunks to lanes, takes reports in, and acts on what `policy` decides.
+"""The loop: feeds the queue, sends chunks, takes reports in, and knows when a run is over.
 
-agenda ──chunks──▶ backend ──reports──▶ loop ──rows──▶ recorder ──▶ store
-   ▲                                     │
-   └──── retries, what was taken back ◀──┘
+feeding ──▶ queue ──▶ dispatch ──chunks──▶ backend ──reports──▶ lifecycle ──▶ writer ──▶ store
 """
 
 from __future__ import annotations
 
-import enum
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from runyard import clock, faults
-from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.trouble import Trouble
-from runyard.attempt.wire import Change, Emission, Failure, Loss, Report
-from runyard.backends.base import Backend
-from runyard.events import (
-    Event,
-    Notice,
-    Progress,
-    ResultsRefused,
-    TaskEmitted,
-    WorkerLost,
-)
+from runyard.attempt.wire import Change, Report
+from runyard.events import Progress
 from runyard.schedule import policy
-from runyard.schedule.agenda import Agenda, Held
-from runyard.schedule.commit import Wishes
 from runyard.schedule.dispatch import Dispatch
-from runyard.schedule.flights import Flight, Flights
-from runyard.schedule.judge import DEADLINE, Judge
-from runyard.schedule.order import MOMENT, Order
-from runyard.schedule.recorder import Recorder
-from runyard.schedule.submissions import Submissions
-from runyard.schedule.supply import Supply
-from runyard.spec.codec import decode
-from runyard.spec.outcome import Printed, Rows
-from runyard.spec.task import Options
+from runyard.schedule.ending import End
+from runyard.schedule.feeding import ClaimFeeder
+from runyard.schedule.lifecycle import DEADLINE, Lifecycle
+from runyard.schedule.retries import AttemptHistory
+from runyard.schedule.run import Run
+from runyard.schedule.strict_order import MOMENT
+from runyard.schedule.writer import Writer
 from runyard.store.rows import Claim
-
-if TYPE_CHECKING:
-    from runyard.schedule.budget import Budget
 
 TICK = 0.05
 PROGRESS_SECONDS = 0.1
 
 
-class End(enum.Enum):
-    """Why a run ended."""
-
-    FINISHED = "finished"
-    STOPPED = "stopped"  # somebody asked; resumable
-    INTERRUPTED = "interrupted"  # a signal; resumable
-    DEADLINE = "deadline"  # resumable
-    FAIL_FAST = "fail-fast"  # resumable
-    BUDGET = "budget"  # resumable
-    LIMIT = "limit"  # as many tasks as this run was asked for; resumable
-    METRIC = "missing metric"  # tasks don't return what the budget is about; resumable
-    CANCELLED = "cancelled"
-    YIELDED = "yielded"  # others have what is left, or something more urgent waits
-    OUTGROWN = "outgrown"  # the batch has grown, and only an engine that starts anew knows how
-
-
 class Loop:
     """Runs one batch on one backend until it ends."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        options: Options,
-        backend: Backend,
-        lane_status: LaneStatusFile,
-        agenda: Agenda,
-        judge: Judge,
-        recorder: Recorder,
-        publish: Callable[[Event], None],
-        history: dict[int, tuple[int, int]],
-        meter: Budget | None = None,
-        intake: Submissions | None = None,
-        spent: float = 0.0,
-        leaves: bool = False,
-        listed: bool = False,
-        in_order: bool = False,
-    ) -> None:
-        self._name = name
-        self._options = options
-        self._backend = backend
-        self._agenda = agenda
-        self._judge = judge
-        self._recorder = recorder
-        self._publish = publish
-        self._meter = meter
-        self._intake = intake
-        self._spent = spent  # of the deadline
-        self._leaves = leaves  # when there is nothing to claim
-        self._flights = Flights(backend, lane_status, agenda, options, in_order=in_order)
-        self._supply = Supply(
-            name=name, priority=options.priority, lanes=backend.lanes,
-            fragile=not backend.capabilities.survives_crash, listed=listed, agenda=agenda,
-            flights=self._flights, recorder=recorder, history=history, intake=intake,
-        )  # fmt: skip
-        self._mean = policy.Mean()
-        self._lanes = Dispatch(
-            backend=backend, agenda=agenda, flights=self._flights, supply=self._supply,
-            recorder=recorder, judge=judge, mean=self._mean, intake=intake,
-            order=Order(backend, lane_status, self._flights) if in_order else None,
-        )  # fmt: skip
-        self._pace = policy.Pace()
-        self._ending: End | None = None
+    def __init__(self, run: Run, writer: Writer, history: AttemptHistory) -> None:
+        self._run = run
+        self._writer = writer
+        self._mailbox = writer.mailbox
+        self._tasks = Lifecycle(run, writer, history)
+        self._feeder = ClaimFeeder(run, writer, self._tasks)
+        self._dispatch = Dispatch(run, writer, self._tasks, self._feeder)
+        self._rate = policy.RateEstimate()
+        self._ending: End | None = None  # nothing new is started
+        self._at_once = False  # what runs is not waited for
+        self._is_drained = False  # lanes were told to start nothing more
         self._began = clock.monotonic()
-        self._shown = 0.0
         self._ticked = 0.0
-        self._at_once = False  # a stop does not wait for what runs
-        self._drained = False  # nothing more is started
-        self._waits = False  # for the store
-        self._told_of_change = False
-        self._trouble: Trouble | None = None  # of a lane's own, for which nothing more is started
+        self._shown = 0.0  # when progress was last published
+        self._told_unready = False  # the user knows that the store takes nothing
+        self._told_change = False  # the user knows that tasks change their worker
+        self._trouble: Trouble | None = None  # of Runyard's own, in a lane
 
     def stop(self, end: End = End.STOPPED) -> None:
-        """Finish what is running, start nothing more. Callable from a signal handler."""
+        """Start nothing more, and finish what runs. Callable from a signal handler."""
         if self._ending is None:
             self._ending = end
-        self._backend.wake()
+        self._run.backend.wake()
 
     @property
     def running(self) -> int:
         """How many lanes have something to do."""
-        return self._flights.busy
+        return self._tasks.in_flight.busy
+
+    def unfinished_claims(self) -> list[Claim]:
+        """Claims that still hold tasks, to be released."""
+        return self._feeder.unfinished_claims()
 
     def run(self) -> End:
-        """Until every task has its outcome, or something ends the run."""
+        """Run until every task has its outcome, or something ends the run."""
         while True:
-            self._take_in()
-            self._see_wishes()
-            if self._recorder.error is not None:
-                raise self._recorder.error
-            self._see_the_end()
+            self._feed()
+            self._obey_requests()
+            if self._mailbox.error is not None:
+                raise self._mailbox.error
+            self._check_for_end()
             if self._is_over():
-                self._publish(self.progress())
+                self._run.publish(self.progress())
                 if self._trouble is not None:
                     raise self._trouble.error()
                 return self._ending or End.FINISHED
             if self._ending is None:
-                self._agenda.wake_due(clock.monotonic())
-                self._dispatch()
-            for news in self._backend.poll(self._patience()):
-                if isinstance(news, Report):
-                    self._take_report(news)
+                self._tasks.ready.release_due(clock.monotonic())
+                self._send()
+            for message in self._run.backend.poll(self._patience()):
+                if isinstance(message, Report):
+                    self._receive(message)
                 else:
-                    self._take_loss(news)
+                    self._tasks.lost(message)
             self._tick()
 
-    def _see_the_end(self) -> None:
-        if self._recorder.counts.control == "cancel" and self._ending is None:
-            self._ending = End.CANCELLED
-        if self._judge.has_had_enough and self._ending is None:
-            self._ending = End.FAIL_FAST
-        if self._supply.outgrown and self._ending is None:
-            self._ending = End.OUTGROWN
-        if self._meter is not None and self._ending is None and self._meter.missing():
-            self._ending = End.METRIC
-        if self._leaves and self._ending is None and self._has_nothing_to_do():
-            self._ending = End.YIELDED
-        if self._ending is not None and (not self._drained or self._at_once):
-            self._drain()
-            self._drained, self._at_once = True, False
+    # Tasks in, reports out
 
-    def leave(self) -> list[Claim]:
-        """Claims that still hold tasks, to be given back."""
-        return self._supply.leave()
-
-    def _is_over(self) -> bool:
-        stays = self._ending is None and self._intake is not None and not self._intake.is_done
-        if self._flights or stays:
-            return False
-        if not self._agenda.ready:
-            self._recorder.hurry()
-        if self._ending is not None:
-            return self._recorder.is_through and not self._supply.asked
-        if self._intake is not None and self._intake.only:
-            return self._recorder.backlog == 0
-        return self._recorder.counts.pending == 0 and self._recorder.is_through
-
-    def _has_nothing_to_do(self) -> bool:
-        agenda = self._agenda
-        waits = self._flights or agenda.ready or agenda.waiting or agenda.alone
-        return self._supply.is_dry and not waits and not self._recorder.backlog
-
-    def _patience(self) -> float:
-        if self._lanes.awaits:
-            return MOMENT
-        due = self._agenda.next_due()
-        return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))
-
-    # Work in
-
-    def _take_in(self) -> None:
-        if self._intake is not None and self._intake.aborted and self._ending is None:
+    def _feed(self) -> None:
+        submissions = self._run.submissions
+        if submissions is not None and submissions.aborted and self._ending is None:
             self.stop(End.CANCELLED)
-        self._supply.lanes = self._backend.lanes
         if self._ending is not None:
-            self._supply.take_last()
-        elif self._supply.refill(self._mean.value) and self._judge.cancelling:
-            self._cancel_waiting()
+            self._feeder.take_in()
+        elif self._feeder.refill():
+            self._tasks.cancelling.remove_waiting()
 
-    def _dispatch(self) -> None:
+    def _send(self) -> None:
         """Give lanes something to do, unless what they bring could not be kept."""
-        if self._recorder.is_behind or self._recorder.unready is not None:
+        if self._writer.is_behind or self._mailbox.unready is not None:
             return
-        budget = self._budget_left()
-        if budget < 1:
-            return
-        self._lanes.fill(budget)
+        most = self._may_start()
+        if most >= 1:
+            self._dispatch.fill(most)
 
-    def _budget_left(self) -> float:
-        """How many tasks may be started; none, and nothing under way, ends the run."""
-        if self._meter is None:
+    def _may_start(self) -> float:
+        """How many tasks the budget allows; when it allows none and none runs, the run ends."""
+        budget = self._run.budget
+        if budget is None:
             return math.inf
         elapsed = clock.monotonic() - self._began
         elapsed -= clock.pauses.within(elapsed)
-        self._meter.recorded(self._recorder.counts.done)
-        left = self._meter.room(self._flights.tasks, elapsed, self._backend.lanes)
-        rests = left < 1 and not self._flights
-        if rests and self._recorder.counts.pending > self._recorder.backlog:
-            if self._meter.is_at_limit:
-                self._ending = End.LIMIT
-            else:
-                self._ending = End.BUDGET
-                self._warn(f"the budget is used up ({self._meter.reached(elapsed)})")
+        budget.recorded(self._mailbox.counts.done)
+        left = budget.room(self._tasks.in_flight.tasks, elapsed, self._run.backend.lanes)
+        is_idle = left < 1 and not self._tasks.in_flight
+        if is_idle and self._mailbox.counts.pending > self._writer.backlog:
+            self._ending = End.LIMIT if budget.is_at_limit else End.BUDGET
+            if self._ending is End.BUDGET:
+                self._run.warn(f"the budget is used up ({budget.reached(elapsed)})")
         return left
 
-    def _warn(self, text: str) -> None:
-        self._publish(Notice(batch=self._name, text=text, level="warning"))
-
-    # Work out
-
-    def _take_report(self, report: Report) -> None:
+    def _receive(self, report: Report) -> None:
         faults.point("result")
-        flight = self._flights.get(report.chunk)
-        if flight is None:
+        sent = self._tasks.in_flight.get(report.chunk)
+        if sent is None:
             return
-        self._supply.look_again()
-        rows, failures, printed = self._in_time(report)
-        ended = len(rows) + len(failures)
-        if report.done > flight.kept or report.done != flight.done + ended:
-            mine = {item.task for item in flight.rest(flight.done)}  # each task counts once
-            rows = rows.only(lambda row: row.task in mine)
-            failures = [failure for failure in failures if failure.row.task in mine]
-            printed = [each for each in printed if each.task in mine]
-        for emission in report.emitted:
-            self._emitted(emission)
-        self._tell_of_change(report.change)
-        self._see_trouble(report.trouble)
-        if rows:
-            self._recorder.rows(flight.held, rows, printed)
-        for failure in failures:
-            if self._intake is not None:
-                self._intake.failed(failure)
-            self._judge.failed(flight.held, failure)
-        size = rows.size + sum(each.size for each in printed)
-        self._mean.update(report.seconds, report.done - flight.done, size)
-        if ended or report.finished:
-            flight.done = max(flight.done, report.done)
-        if report.finished:
-            self._flights.land(flight)
-            self._flights.put_back(flight, flight.done)
-            if self._judge.cancelling and flight.done < flight.chunk.size:
-                self._cancel_waiting()
+        if not self._run.batch.listed:  # followers in a list come with the commit
+            self._feeder.look_again()
+        self._warn_of_change(report.change)
+        self._note_trouble(report.trouble)
+        self._tasks.reported(sent, report)
 
-    def _tell_of_change(self, change: Change | None) -> None:
-        """Say once that tasks of this batch change what all of a worker's tasks share."""
-        if change is None or self._told_of_change:
+    def _warn_of_change(self, change: Change | None) -> None:
+        """Say once that tasks of this batch change what all tasks of a worker share."""
+        if change is None or self._told_change:
             return
-        self._told_of_change = True
+        self._told_change = True
         then = "it was put back" if change.is_undone else "its worker was replaced"
-        self._warn(
+        self._run.warn(
             f"task {change.task} changed what all tasks of a worker share ({change.what}); {then}, "
             "and what may have seen the change ran again"
         )
 
-    def _see_trouble(self, trouble: Trouble | None) -> None:
-        """What keeps a lane from running tasks ends the run, once what runs has ended."""
+    def _note_trouble(self, trouble: Trouble | None) -> None:
+        """End the run, once what runs has ended, where a lane can't run tasks at all."""
         if trouble is None or self._trouble is not None:
             return
         self._trouble = trouble
-        self._warn(f"nothing more is started: {trouble.error().message}")
+        self._run.warn(f"no further tasks are started: {trouble.error().message}")
+        self.stop()
+
+    # What others ask
+
+    def _obey_requests(self) -> None:
+        while self._mailbox.requests:
+            requests = self._mailbox.requests.popleft()
+            if requests.stop:
+                self._at_once |= requests.stop > 1
+                self.stop()
+            elif requests.preempted:
+                self.stop(End.YIELDED)
+            self._feeder.look_again()
+            self._tasks.cancelling.request(set(requests.cancel))
+        while self._mailbox.refused:
+            self._tasks.refused(self._mailbox.refused.popleft())
+        unready = self._mailbox.unready
+        if unready is not None and not self._told_unready:
+            self._run.warn(unready.waiting)
+        self._told_unready = unready is not None
+
+    # The end
+
+    def _check_for_end(self) -> None:
+        budget = self._run.budget
         if self._ending is None:
-            self._ending = End.STOPPED
+            if self._mailbox.counts.control == "cancel":
+                self._ending = End.CANCELLED
+            elif self._tasks.has_failed_fast:
+                self._ending = End.FAIL_FAST
+            elif self._feeder.is_outgrown:
+                self._ending = End.OUTGROWN
+            elif budget is not None and budget.missing():
+                self._ending = End.METRIC
+            elif self._run.preempted is not None and self._has_nothing_to_do():
+                self._ending = End.YIELDED
+        if self._ending is not None and (not self._is_drained or self._at_once):
+            self._drain()
+            self._is_drained, self._at_once = True, False
 
-    def _in_time(self, report: Report) -> tuple[Rows, list[Failure], list[Printed]]:
-        """What the report brings, where late tasks whose engine paused meanwhile have completed."""
-        late = [f for f in report.failures if f.late is not None and self._flights.excuses(f.late)]
-        if not late:
-            return Rows(report.rows), report.failures, report.printed
-        rows = [*report.rows, *(value for failure in late for value in failure.late or ())]
-        printed = [*report.printed, *(f.printed for f in late if f.printed is not None)]
-        return Rows(rows), [f for f in report.failures if f not in late], printed
+    def _has_nothing_to_do(self) -> bool:
+        has_tasks = self._tasks.in_flight or self._tasks.ready or self._writer.backlog
+        return self._feeder.is_dry and not has_tasks
 
-    def _take_loss(self, loss: Loss) -> None:
-        """A lane is gone: charge the task it was running, put its neighbours back."""
-        running: Flight | None = None
-        held = self._flights.of(loss.lane)
-        if held and loss.error == "WorkerDied":
-            self._flights.suspect(held[0])
-        for flight in held:
-            position = flight.position(loss.task)
-            self._flights.land(flight)
-            if position is None:
-                self._flights.put_back(flight, flight.done)
-                continue
-            running = flight
-            others = [i for i in flight.rest(flight.done) if i.task != loss.task]
-            for item in others:
-                self._agenda.add_item(flight.held, item)
-        task = loss.task if running is not None else None
-        if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
-            self._publish(
-                WorkerLost(batch=self._name, worker=loss.lane, reason=loss.reason, task=task)
-            )
-        if running is not None:
-            self._judge.lost(running.held, loss)
+    def _is_over(self) -> bool:
+        submissions, writer = self._run.submissions, self._writer
+        stays = self._ending is None and submissions is not None and not submissions.is_done
+        if self._tasks.in_flight or stays:
+            return False
+        if not self._tasks.ready.size:
+            writer.hurry()
+        if self._ending is not None:
+            return writer.is_done and not self._feeder.is_waiting
+        if not self._run.reads_store:
+            return writer.backlog == 0
+        return self._mailbox.counts.pending == 0 and writer.is_done
 
-    def _emitted(self, emission: Emission) -> None:
-        self._publish(
-            TaskEmitted(
-                batch=self._name, task=emission.task, attempt=emission.attempt, at=emission.at,
-                kind=emission.kind, data=decode(emission.data),
-            )
-        )  # fmt: skip
+    def _drain(self) -> None:
+        """Let no lane start another task; end what runs, where the end can't wait for it."""
+        self._writer.takes_followers = False
+        self._tasks.in_flight.hold()
+        self._end_at_once()
+        if self._ending is End.CANCELLED:
+            self._writer.cancel_rest()
 
-    # Watch
+    def _end_at_once(self) -> None:
+        if self._at_once or self._ending in (End.DEADLINE, End.CANCELLED):
+            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
+            self._tasks.in_flight.end_running(error, "the batch was ended")
+
+    # Time passes
+
+    def _patience(self) -> float:
+        """How long to wait for the next report."""
+        if self._dispatch.is_about_to_send:
+            return MOMENT
+        due = self._tasks.ready.next_due
+        return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))
 
     def _tick(self) -> None:
         now = clock.monotonic()
         if now - self._ticked < TICK / 2:
             return
         self._ticked = now
-        while self._backend.notices:
-            self._warn(self._backend.notices.popleft())
-        deadline = self._options.deadline
-        elapsed = self._spent + now - self._began
+        while self._run.backend.notices:
+            self._run.warn(self._run.backend.notices.popleft())
+        deadline, elapsed = self._run.options.deadline, self._run.elapsed + now - self._began
         if deadline is not None and elapsed > deadline and self._ending is None:
             self._ending = End.DEADLINE
-        if self._ending is not None:  # again and again: what a lane far away runs shows later
+        if self._ending is not None:  # repeated: what a far lane runs may show later
             self._end_at_once()
-        self._flights.watch()
-        if self._flights.ask_again() and self._judge.cancelling:
-            self._cancel_waiting()
-        self._recorder.running = self._flights.busy
+        self._tasks.in_flight.watch()
+        if self._tasks.in_flight.retry_take_back():
+            self._tasks.cancelling.remove_waiting()
+        self._writer.running = self._tasks.in_flight.busy
         if now - self._shown > PROGRESS_SECONDS:
             self._shown = now
             progress = self.progress()
-            self._recorder.rate = progress.rate
-            self._publish(progress)
-
-    # Ends
-
-    def _drain(self) -> None:
-        """Start nothing more; for an end that can't wait, end what runs."""
-        self._flights.hold()
-        self._end_at_once()
-        if self._ending is End.CANCELLED:
-            self._recorder.cancel_rest()
-
-    def _end_at_once(self) -> None:
-        """End what runs, where the end of the run can't wait for it."""
-        if self._at_once or self._ending in (End.DEADLINE, End.CANCELLED):
-            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
-            self._flights.end_running(error, "the batch was ended")
-
-    def _see_wishes(self) -> None:
-        while self._recorder.wishes:
-            wishes: Wishes = self._recorder.wishes.popleft()
-            if wishes.stop:
-                self._at_once |= wishes.stop > 1
-                self.stop(End.STOPPED)
-            elif wishes.leave:
-                self.stop(End.YIELDED)
-            self._supply.look_again()
-            fresh = set(wishes.cancel) - self._judge.cancelling
-            if fresh:
-                self._cancel_tasks(fresh)
-        unready = self._recorder.unready
-        if unready is not None and not self._waits:
-            self._publish(Notice(batch=self._name, text=unready.waiting, level="warning"))
-        self._waits = unready is not None
-        while self._recorder.refused:
-            self._refuse(*self._recorder.refused.popleft())
-
-    def _refuse(self, held: Held, tasks: list[int]) -> None:
-        """Another engine has this claim, and what came of it here was too late."""
-        self._agenda.drop(held)
-        self._flights.drop(held)
-        if not tasks:  # only what they printed
-            return
-        self._publish(ResultsRefused(batch=self._name, tasks=tasks))
-        text = (
-            f"{len(tasks)} results came too late and were refused: another engine has these tasks"
-        )
-        self._publish(Notice(batch=self._name, text=text, level="warning"))
-
-    def _cancel_tasks(self, tasks: set[int]) -> None:
-        self._judge.cancel(tasks)
-        self._flights.cancel(tasks)
-        self._cancel_waiting()
-
-    def _cancel_waiting(self) -> None:
-        """Take what is to be cancelled out of the line."""
-        for held, item in self._agenda.remove(self._judge.cancelling):
-            self._judge.cancelled(held, item.task)
+            self._writer.rate = progress.rate
+            self._run.publish(progress)
 
     def progress(self) -> Progress:
         """Where the batch stands."""
-        counts, now = self._recorder.counts, clock.monotonic()
-        self._pace.update(now, counts.done)
-        shown = None if self._meter is None else self._meter.shown
+        counts, now, budget = self._mailbox.counts, clock.monotonic(), self._run.budget
+        self._rate.update(now, counts.done)
         return Progress(
-            batch=self._name,
+            batch=self._run.name,
             total=counts.total,
             completed=counts.completed,
             failed=counts.failed,
             cancelled=counts.cancelled,
-            running=self._flights.busy,
-            retrying=self._agenda.waiting,
-            workers=self._backend.lanes,
-            rate=self._pace.rate,
-            eta=self._pace.eta(counts.pending),
+            running=self._tasks.in_flight.busy,
+            retrying=self._tasks.ready.delayed,
+            workers=self._run.backend.lanes,
+            rate=self._rate.rate,
+            eta=self._rate.eta(counts.pending),
             elapsed=now - self._began,
-            metric=shown,
+            metric=None if budget is None else budget.shown,
         )
