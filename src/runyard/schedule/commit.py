@@ -15,7 +15,6 @@ from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
 from runyard.events import Event
 from runyard.schedule.agenda import Held, Place
-from runyard.schedule.listed import cancelled_row, record_listed
 from runyard.schedule.submissions import Submissions, Submitted
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.store.base import Store, Transaction
@@ -141,7 +140,7 @@ class Committer:
             if waiting.attempts:
                 tx.add_attempts(waiting.attempts)
             if waiting.cancel_rest:
-                tx.record(self._batch, self._cancel_pending(tx), listed=self._listed)
+                tx.record(self._batch, self._cancel_pending(tx))
             if waiting.wanted:
                 claimed = self._claim(tx, waiting.wanted, token, unsure)
             wishes = None if look is None else self._look(tx, look)
@@ -173,9 +172,7 @@ class Committer:
         return row
 
     def _claim(self, tx: Transaction, wanted: int, token: str, unsure: bool) -> Claimed:
-        claim = tx.claim(
-            self._batch, self._engine, wanted, listed=self._listed, token=token, again=unsure
-        )
+        claim = tx.claim(self._batch, self._engine, wanted, token=token, again=unsure)
         if claim is not None and any(high > self._total for _, high in claim.ranges):
             tx.release(claim, finished=False)
             return Claimed(None, [], outgrown=True)
@@ -210,15 +207,11 @@ class Committer:
         if printed:
             tx.keep_printed(self._batch, printed)
         rows = Rows(list(chain.from_iterable(entry.rows.flat for entry in entries)))
-        if self._intake is not None and self._intake.only:  # none of them comes after another
-            tx.record(self._batch, rows, listed=True)
-            return
+        added = tx.record(self._batch, rows).count
         if self._listed:
-            record_listed(tx, self._batch, rows)
             return
-        added = tx.record(self._batch, rows, listed=False)
         # Where an outcome came twice, the claim may have tasks left that were taken for ended.
-        left = tx.pending(self._batch, listed=False) if added < len(rows) else []
+        left = tx.pending(self._batch) if added < len(rows) else []
         for entry in entries:
             if entry.last:
                 claim = entry.held.claim
@@ -227,8 +220,8 @@ class Committer:
 
     def _cancel_pending(self, tx: Transaction) -> list[OutcomeRow]:
         return [
-            cancelled_row(self._batch, number)
-            for low, high in tx.pending(self._batch, listed=self._listed)
+            OutcomeRow.cancelled(self._batch, number)
+            for low, high in tx.pending(self._batch)
             for number in range(low, high)
         ]
 

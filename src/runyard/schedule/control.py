@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runyard.errors import UsageError
-from runyard.schedule.listed import cancelled_row, record_listed
+from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import Status
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch
@@ -44,7 +44,7 @@ def requeue(tx: Transaction, recorded: StoredBatch, tasks: Sequence[int]) -> lis
             if row.error is not None and b"DependencyFailed" in row.error
         ]
     if again:
-        tx.requeue(recorded.id, again, listed=recorded.listed)
+        tx.requeue(recorded.id, again)
     for task in set(again).intersection(tx.cancel_requests(recorded.id)):
         tx.clear_cancel(recorded.id, task)
     return again
@@ -54,9 +54,9 @@ def cancel_batch(tx: Transaction, recorded: StoredBatch, *, running: bool) -> in
     """Cancel everything that has no outcome; how many tasks."""
     if running:
         tx.update_batch(recorded.id, control="cancel")
-    left = tx.pending(recorded.id, listed=recorded.listed)
-    rows = [cancelled_row(recorded.id, n) for low, high in left for n in range(low, high)]
-    return tx.record(recorded.id, rows, listed=recorded.listed)
+    left = tx.pending(recorded.id)
+    rows = [OutcomeRow.cancelled(recorded.id, n) for low, high in left for n in range(low, high)]
+    return tx.record(recorded.id, rows).count
 
 
 def cancel_task(tx: Transaction, recorded: StoredBatch, task: int, *, running: bool) -> int:
@@ -66,10 +66,7 @@ def cancel_task(tx: Transaction, recorded: StoredBatch, task: int, *, running: b
         return 0
     if running:
         tx.request_cancel(recorded.id, task)
-    rows = [cancelled_row(recorded.id, task)]
-    if recorded.listed:
-        return record_listed(tx, recorded.id, rows)
-    return tx.record(recorded.id, rows, listed=False)
+    return tx.record(recorded.id, [OutcomeRow.cancelled(recorded.id, task)]).count
 
 
 def forget_requests(tx: Transaction, batch: int) -> None:

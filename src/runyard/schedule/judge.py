@@ -14,7 +14,6 @@ from runyard.attempt.wire import Failure, Loss
 from runyard.events import Event, Redactor, TaskCancelled, TaskFailed, TaskRetried
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
-from runyard.schedule.listed import cancelled_row
 from runyard.schedule.recorder import Recorder
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.status import FAILED
@@ -89,7 +88,7 @@ class Judge:
 
     def cancelled(self, held: Held, task: int, printed: Printed | None = None) -> None:
         """A task of this engine has ended because it was cancelled, or its batch was."""
-        self._recorder.rows(held, [cancelled_row(self._batch, task)], _all(printed))
+        self._recorder.rows(held, [OutcomeRow.cancelled(self._batch, task)], _all(printed))
         if task not in self.cancelling:
             self._publish(TaskCancelled(batch=self._name, task=task))
 
