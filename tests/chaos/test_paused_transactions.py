@@ -58,7 +58,7 @@ def test_what_an_engine_locked_before_it_was_paused_in_a_statement_is_taken_over
 
             def take(tx: Transaction) -> Claim | None:
                 engine = tx.sign_on("there", os.getpid(), "processes", 1)
-                return tx.claim(batch, engine, 1000, listed=False)
+                return tx.claim(batch, engine, 1000)
 
             def is_taken() -> bool:
                 claim = yard.store.write(take)

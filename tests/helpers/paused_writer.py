@@ -24,7 +24,7 @@ def main(url: str, name: str) -> None:
         assert batch is not None
         engine = tx.sign_on("here", os.getpid(), "processes", 1)
         store.acquire_liveness(engine)
-        claim = tx.claim(batch.id, engine, 10**6, listed=False)
+        claim = tx.claim(batch.id, engine, 10**6)
         assert claim is not None
         return batch.id, claim
 

@@ -170,7 +170,7 @@ def parts(yard: ry.Yard) -> Any:
         row = tx.create_batch(**columns, seed="1", root="/", total=10, priority=1)
         engine = tx.sign_on("host", 1, "serial", 1)
         store.acquire_liveness(engine)
-        claim = tx.claim(row.id, engine, 10, listed=False)
+        claim = tx.claim(row.id, engine, 10)
         assert claim is not None
     return store, row, Committer(store, row, engine), Held(claim)
 
@@ -200,7 +200,7 @@ def test_what_a_refused_task_printed_is_refused_with_its_outcome(parts: Any) -> 
     store, row, committer, held = parts
     with store.transaction() as tx:
         tx.release(held.claim, finished=False)
-        assert tx.claim(row.id, 99, 10, listed=False) is not None  # another engine has it now
+        assert tx.claim(row.id, 99, 10) is not None  # another engine has it now
         tx.keep_printed(row.id, [Printed(3, 0, b"theirs", b"")])
     late = [
         entry(row.id, held, 3),

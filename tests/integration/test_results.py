@@ -265,9 +265,9 @@ def test_a_pickle_planted_in_the_store_is_not_unpickled(yard: ry.Yard, tmp_path:
         assert batch is not None
         row = tx.outcome(batch.id, 0)
         assert row is not None
-        tx.requeue(batch.id, [0], listed=False)
+        tx.requeue(batch.id, [0])
         forged = OutcomeRow.with_checksum(batch.id, *row[:3], planted, *row[4:8])
-        tx.record(batch.id, [forged], listed=False)
+        tx.record(batch.id, [forged])
     with pytest.raises((ValueError, StoreDamaged)):
         list(result.values())
     assert not (tmp_path / "exploded").exists()

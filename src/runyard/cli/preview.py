@@ -197,7 +197,7 @@ def _left(
     if yard is None or kept is None:
         return [(0, planned.row.total)]
     with yard.store.transaction() as tx:
-        found = tx.pending(kept.id, listed=kept.listed)
+        found = tx.pending(kept.id)
     return sorted([*found, *runs(again), (kept.row.next_task, planned.row.next_task)])
 
 

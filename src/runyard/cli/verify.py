@@ -107,7 +107,7 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: StoredBatch, chosen: 
     """The batch in another store, with these tasks left to run and the others taken as done."""
     import msgspec
 
-    from runyard.schedule.listed import cancelled_row
+    from runyard.spec.outcome import OutcomeRow
     from runyard.store.stored_batch import encode_options
 
     row = recorded.row
@@ -124,14 +124,14 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: StoredBatch, chosen: 
             tx.update_batch(made.id, frontier=first)  # which those before it may have left
             tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in tasks])
         wanted = set(chosen)
-        others = [cancelled_row(made.id, t.task) for t in listed if t.task not in wanted]
-        tx.record(made.id, others, listed=True)
+        others = [OutcomeRow.cancelled(made.id, t.task) for t in listed if t.task not in wanted]
+        tx.record(made.id, others)
         return
     # A million tasks are not listed here either: the others count as cancelled, without a row.
     left_out = row.total - len(chosen)
     made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
-    tx.record(made.id, [cancelled_row(made.id, task) for task in chosen], listed=False)
-    tx.requeue(made.id, chosen, listed=False)
+    tx.record(made.id, [OutcomeRow.cancelled(made.id, task) for task in chosen])
+    tx.requeue(made.id, chosen)
 
 
 def _neighbours(listed: list[TaskRow]) -> Iterator[tuple[int, list[TaskRow]]]:

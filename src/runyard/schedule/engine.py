@@ -30,7 +30,6 @@ from runyard.events import (
 from runyard.schedule.agenda import Agenda
 from runyard.schedule.control import forget_requests, is_running
 from runyard.schedule.judge import Judge
-from runyard.schedule.listed import cancel_doomed
 from runyard.schedule.loop import End, Loop
 from runyard.schedule.provenance import Provenance
 from runyard.schedule.recorder import Recorder
@@ -192,7 +191,7 @@ class Engine:
         seconds, counted = (ran.seconds, ran.counted) if beside_others else (found.seconds, now)
         started = now if found.started is None else found.started
         if self._recorded.listed:
-            cancel_doomed(tx, found.id)
+            tx.cancel_doomed(found.id)
         # What was asked of engines that are gone is void; others may not have heard it yet.
         control = found.control if beside_others else None
         if not beside_others:

@@ -172,7 +172,7 @@ class Submissions:
         known = [each.task for each in handed if each.known]
         if known:
             again = [each.task for each in handed if each.again]
-            tx.requeue(self._batch, again, listed=True)
+            tx.requeue(self._batch, again)
             tx.take(self._batch, engine, token, known)
         row = tx.batch_by_id(self._batch)
         last = 0 if row is None else row.next_task

@@ -7,7 +7,6 @@ from pathlib import Path
 from runyard.attempt.lane_status import IDLE, LaneStatusFile
 from runyard.backends import backend_class
 from runyard.schedule import policy
-from runyard.schedule.listed import record_listed
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
 from runyard.store.base import Store, Transaction
@@ -65,7 +64,4 @@ def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
             row = OutcomeRow.with_checksum(
                 batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
             )
-            if recorded.listed:
-                record_listed(tx, batch.id, [row])
-            else:
-                tx.record(batch.id, [row], listed=False)
+            tx.record(batch.id, [row])

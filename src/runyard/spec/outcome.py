@@ -7,9 +7,10 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from runyard import clock
 from runyard.errors import RunyardError, StoreDamaged
 from runyard.spec.codec import checksum, decode, encode
-from runyard.spec.status import FAILED
+from runyard.spec.status import CANCELLED, FAILED
 
 
 class OutcomeRow(NamedTuple):
@@ -29,6 +30,18 @@ class OutcomeRow(NamedTuple):
     def with_checksum(cls, batch: int, *columns: Any) -> OutcomeRow:
         """A row with its checksum over the batch and every column."""
         return cls._make((*columns, checksum(columns, batch)))
+
+    @classmethod
+    def cancelled(
+        cls,
+        batch: int,
+        task: int,
+        kind: str = "TaskCancelled",
+        reason: str = "cancelled on request",
+    ) -> OutcomeRow:
+        """The outcome of a task that never ran, or was ended on request."""
+        error = ErrorInfo(kind, reason, "", "").encode()
+        return cls.with_checksum(batch, task, CANCELLED, 0, None, error, clock.now(), 0.0, 0)
 
     def check(self, batch: int) -> OutcomeRow:
         """The row itself, if nothing in it has changed since it was written."""

@@ -36,6 +36,7 @@ from runyard.store.rows import (
     EdgeRow,
     EngineRow,
     QueueRow,
+    Recording,
     TaskRow,
     Timings,
 )
@@ -167,7 +168,6 @@ class Transaction(Snapshot, Protocol):
         engine: int,
         want: int,
         *,
-        listed: bool,
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
@@ -176,8 +176,11 @@ class Transaction(Snapshot, Protocol):
         Whoever does not know whether a claim went through asks `again` under the same token.
         """
 
-    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
-        """Give an engine these very tasks of a listed batch, those of them without an outcome."""
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
+        """Claim these very tasks of a list: those that nobody else holds and that may start.
+
+        What the engine holds under this token already is in the claim, too.
+        """
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         """Whether the claim is still this engine's own; of a listed batch: these tasks of it."""
@@ -185,17 +188,15 @@ class Transaction(Snapshot, Protocol):
     def release(self, claim: Claim, *, finished: bool) -> None:
         """Give a claim up: finished (every task has an outcome), or free for others."""
 
-    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
-        """Insert outcomes where there is none yet; how many went in. Updates the counts."""
+    def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
+        """Insert outcomes where there is none yet, and settle the tasks that come after these.
 
-    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
-        """Those of the tasks of a listed batch that others come after."""
+        Followers of completed tasks wait for one task less; followers of all others, and theirs,
+        are recorded as cancelled. Updates the batch's counts.
+        """
 
-    def followers(self, batch: int, task: int) -> list[int]:
-        """Tasks of a listed batch that come after this one and have no outcome."""
-
-    def settle_followers(self, batch: int, task: int) -> None:
-        """Tell the followers of a completed task that they wait for one task less."""
+    def cancel_doomed(self, batch: int) -> int:
+        """Cancel tasks that come after one which ended without completing; how many."""
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         """Record attempts that did not end their task."""
@@ -203,10 +204,10 @@ class Transaction(Snapshot, Protocol):
     def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
         """Record what attempts printed, in place of what they printed before."""
 
-    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+    def requeue(self, batch: int, tasks: Sequence[int]) -> None:
         """Take outcomes away, with all attempts and their output, and let the tasks run again."""
 
-    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
+    def pending(self, batch: int) -> list[tuple[int, int]]:
         """Ranges of tasks without an outcome, whoever holds them."""
 
     def request_cancel(self, batch: int, task: int) -> None:

@@ -3,32 +3,58 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from runyard import faults
 from runyard.spec.outcome import damaged
 from runyard.store import schema
-from runyard.store.rows import (
-    Claim,
-    ClaimRow,
-    QueueRow,
-    TaskRow,
-    first_free,
-    gaps,
-)
-from runyard.store.statements import with_checksum
-from runyard.store.writing import SqlWriter, batched
+from runyard.store.rows import Claim, ClaimRow, QueueRow, TaskRow, first_free, gaps
+from runyard.store.statements import checked, with_checksum
+from runyard.store.writing import SqlWriter
+
+_QUEUE = "q.batch, q.task, q.priority, q.waiting, q.engine, q.token, q.checksum"
+_WIDTH = 7  # of a queue row with its checksum
+_WITH_TASK = f"""
+    SELECT {_QUEUE},
+        t.batch, t.task, t.name, t.priority, t.content, t.created, t.checksum,
+        EXISTS (SELECT 1 FROM edges e WHERE e.batch = q.batch AND e.before = q.task)
+    FROM queue q LEFT JOIN tasks t ON t.batch = q.batch AND t.task = q.task
+    WHERE q.batch = :batch
+"""
+"""Queue rows, each with its task and whether others come after it."""
+
+_BEST_FIRST = "ORDER BY q.priority DESC, q.task"
+_READY = f"""
+    {_WITH_TASK} AND q.engine IS NULL AND q.waiting = 0
+    {_BEST_FIRST} LIMIT :want FOR UPDATE OF q SKIP LOCKED
+"""
+_NAMED = f"{_WITH_TASK} AND q.task = ANY(:tasks) AND q.waiting = 0 {_BEST_FIRST} FOR UPDATE OF q"
+_OWN = f"{_WITH_TASK} AND q.engine = :engine AND q.token = :token {_BEST_FIRST}"
+_HOLDERS = "SELECT DISTINCT engine FROM queue WHERE batch = :batch AND engine IS NOT NULL"
+_HELD_BY = f"""
+    SELECT {_QUEUE} FROM queue q WHERE q.batch = :batch AND q.engine = :engine
+    FOR UPDATE SKIP LOCKED
+"""
+_HELD = f"SELECT {_QUEUE} FROM queue q WHERE q.batch = :batch AND q.token = :token"
+_ANY_HELD = "SELECT 1 FROM queue WHERE batch = :batch AND token = :token LIMIT 1"
+_TOKENS = "SELECT task, token FROM queue WHERE batch = :batch AND task = ANY(:tasks) FOR UPDATE"
+_ENDED = "SELECT count(*) FROM outcomes WHERE batch = :batch AND task = ANY(:tasks)"
 
 
 class SqlClaims(SqlWriter):
     """Ranges of described batches, and rows of listed ones, in the hands of engines."""
 
-    def __init__(self, connection: Connection, alive: Callable[[int], bool]) -> None:
+    def __init__(
+        self, connection: Connection, alive: Callable[[int], bool], known: dict[int, bool]
+    ) -> None:
         super().__init__(connection)
         self._alive = alive
+        self._known = known  # which batches are lists, as earlier transactions found
+        self.found: dict[int, bool] = {}  # and as this one did
 
     def claim(
         self,
@@ -36,12 +62,12 @@ class SqlClaims(SqlWriter):
         engine: int,
         want: int,
         *,
-        listed: bool,
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
         faults.point("claim")
         token = token or secrets.token_hex(8)
+        listed = self._is_listed(batch)
         if again:
             found = self._claimed(batch, engine, token, listed=listed)
             if found is not None:
@@ -49,22 +75,23 @@ class SqlClaims(SqlWriter):
         take = self._claim_listed if listed else self._claim_range
         return take(batch, engine, max(1, want), token)
 
-    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
-        self._give(self._queued(batch, tasks), engine, token)
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
+        rows = self._sql(_NAMED, batch=batch, tasks=list(tasks)).fetchall()
+        alive = {holder: self._alive(holder) for holder in {row[4] for row in rows} - {None}}
+        mine = [row for row in rows if row[5] == token or not alive.get(row[4])]
+        return self._give_claim(batch, engine, token, mine)
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
-            if self._held(claim, tasks) == len(tasks):
-                return True
-            tokens = self._tokens(claim.batch, tasks)
-            ended = sorted(task for task in tasks if task not in tokens)
-            mine = all(token == claim.token for token in tokens.values())
-            return mine and self._ended(claim.batch, ended)
+            tokens = dict(self._sql(_TOKENS, batch=claim.batch, tasks=list(tasks)).fetchall())
+            if any(token != claim.token for token in tokens.values()):
+                return False
+            ended = [task for task in tasks if task not in tokens]  # or they were forgotten
+            found = self._sql(_ENDED, batch=claim.batch, tasks=ended) if ended else None
+            return found is None or found.fetchone()[0] == len(set(ended))
         if claim.id == 0:
-            table = schema.queue
-            where = table.c.batch == claim.batch, table.c.token == claim.token
-            query = select(func.count()).select_from(table).where(*where)
-            return bool(self._connection.scalar(query))
+            found = self._sql(_ANY_HELD, batch=claim.batch, token=claim.token)
+            return found.fetchone() is not None
         row = self._get_locked(ClaimRow, schema.claims, claim.id)
         return row is not None and row.token == claim.token
 
@@ -72,9 +99,8 @@ class SqlClaims(SqlWriter):
         if not finished:
             self._notify(claim.batch)
         if claim.id == 0:
-            table = schema.queue
-            where = table.c.batch == claim.batch, table.c.token == claim.token
-            self._give(self._all(QueueRow, table, *where), None, None)
+            rows = self._sql(_HELD, batch=claim.batch, token=claim.token).fetchall()
+            self._give(rows, None, None)
             return
         table = schema.claims
         for held in self._all(ClaimRow, table, table.c.batch == claim.batch,
@@ -84,14 +110,24 @@ class SqlClaims(SqlWriter):
             else:
                 self._put(table, msgspec.structs.replace(held, engine=None))
 
+    def _is_listed(self, batch: int) -> bool:
+        """Whether each task of the batch has a row of its own; that never changes."""
+        found = self._known.get(batch, self.found.get(batch))
+        if found is None:
+            row = self._sql("SELECT plan IS NULL FROM batches WHERE id = :batch", batch=batch)
+            kind = row.fetchone()
+            if kind is None:
+                return False
+            found = self.found[batch] = bool(kind[0])
+        return found
+
     def _claimed(self, batch: int, engine: int, token: str, *, listed: bool) -> Claim | None:
         """What this engine took under this token before, where it never heard that it did."""
-        table = schema.queue if listed else schema.claims
-        where = table.c.batch == batch, table.c.engine == engine, table.c.token == token
         if listed:
-            order = [table.c.priority.desc(), table.c.task]
-            rows = self._all(QueueRow, table, *where, order=order)
+            rows = self._sql(_OWN, batch=batch, engine=engine, token=token).fetchall()
             return self._listed_claim(batch, token, rows)
+        table = schema.claims
+        where = table.c.batch == batch, table.c.engine == engine, table.c.token == token
         ranges = self._all(ClaimRow, table, *where, order=[table.c.low])
         return self._range_claim(batch, token, ranges, again=True)
 
@@ -123,78 +159,41 @@ class SqlClaims(SqlWriter):
         return Claim(rows[0].id, batch, token, left, {}, again) if rows else None
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        table = schema.queue
-        held = select(table.c.engine).where(table.c.batch == batch, table.c.engine.is_not(None))
-        for other in self._connection.scalars(held.distinct()).all():
+        for (other,) in self._sql(_HOLDERS, batch=batch).fetchall():
             if not self._alive(other):
-                where = table.c.batch == batch, table.c.engine == other
-                self._give(self._all(QueueRow, table, *where, skip_locked=True), None, None)
-        ready = self._all(
-            QueueRow,
-            table,
-            table.c.batch == batch,
-            table.c.engine.is_(None),
-            table.c.waiting == 0,
-            order=[table.c.priority.desc(), table.c.task],
-            limit=want,
-            skip_locked=True,
-        )
-        self._give(ready, engine, token)
-        return self._listed_claim(batch, token, ready)
+                left = self._sql(_HELD_BY, batch=batch, engine=other).fetchall()
+                self._give(left, None, None)
+        rows = self._sql(_READY, batch=batch, want=want).fetchall()
+        return self._give_claim(batch, engine, token, rows)
 
-    def _listed_claim(self, batch: int, token: str, rows: list[QueueRow]) -> Claim | None:
-        table = schema.tasks
-        found: dict[int, bytes] = {}
-        for some in batched([row.task for row in rows]):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            found |= {task.task: task.content for task in self._all(TaskRow, table, *where)}
+    def _give_claim(self, batch: int, engine: int, token: str, rows: Sequence[Any]) -> Claim | None:
+        claim = self._listed_claim(batch, token, rows)
+        self._give((row[:_WIDTH] for row in rows), engine, token)
+        return claim
+
+    def _listed_claim(self, batch: int, token: str, rows: Sequence[Any]) -> Claim | None:
+        """A claim of queue rows, each with its task; best first."""
+        contents, awaited = {}, set()
         for row in rows:
-            if row.task not in found:
-                raise damaged("tasks", f"task {row.task}")
-        contents = {row.task: found[row.task] for row in rows}  # best first
-        return Claim(0, batch, token, [], contents, again=True) if contents else None
+            number = row[1]
+            if row[_WIDTH] is None:
+                raise damaged("tasks", f"task {number}")
+            contents[number] = checked(TaskRow, schema.tasks, row[_WIDTH:-1]).content
+            if row[-1]:
+                awaited.add(number)
+        if not contents:
+            return None
+        return Claim(0, batch, token, [], contents, again=True, awaited=frozenset(awaited))
 
-    def _queued(self, batch: int, tasks: Sequence[int]) -> list[QueueRow]:
-        """Those of the tasks that have no outcome, locked."""
-        table, rows = schema.queue, []
-        for some in batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            rows += self._all(QueueRow, table, *where, locked=True)
-        return rows
-
-    def _held(self, claim: Claim, tasks: Sequence[int]) -> int:
-        """How many of the tasks are held under the claim's token, locked."""
-        table, count = schema.queue, 0
-        for some in batched(tasks):
-            where = table.c.batch == claim.batch, self._among(table.c.task, some)
-            mine = select(table.c.task).where(*where, table.c.token == claim.token)
-            query = select(func.count()).select_from(mine.with_for_update().subquery())
-            count += self._connection.scalar(query) or 0
-        return count
-
-    def _tokens(self, batch: int, tasks: Sequence[int]) -> dict[int, str | None]:
-        """Under which token each of the tasks without an outcome is held, locked."""
-        table, found = schema.queue, dict[int, str | None]()
-        for some in batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            query = select(table.c.task, table.c.token).where(*where).with_for_update()
-            found |= dict(self._fetched(query))
-        return found
-
-    def _ended(self, batch: int, tasks: Sequence[int]) -> bool:
-        """Whether all of these have an outcome: none of them was forgotten."""
-        table, count = schema.outcomes, 0
-        for some in batched(tasks):
-            where = table.c.batch == batch, self._among(table.c.task, some)
-            query = select(func.count()).select_from(table).where(*where)
-            count += self._connection.scalar(query) or 0
-        return count == len(tasks)
-
-    def _give(self, rows: list[QueueRow], engine: int | None, token: str | None) -> None:
+    def _give(self, rows: Iterable[Any], engine: int | None, token: str | None) -> None:
         """Let listed tasks be an engine's, or nobody's."""
-        given = [(r.batch, r.task, r.priority, r.waiting, engine, token) for r in rows]
+        table = schema.queue
+        given = [
+            (r.batch, r.task, r.priority, r.waiting, engine, token)
+            for r in (checked(QueueRow, table, row) for row in rows)
+        ]
         if given:
-            self._put_rows(schema.queue, with_checksum(schema.queue, given))
+            self._put_rows(table, with_checksum(table, given))
 
     def _is_free(self, claim: ClaimRow) -> bool:
         return claim.engine is None or not self._alive(claim.engine)

@@ -26,7 +26,9 @@ from runyard.store.rows import (
     ClaimRow,
     EngineRow,
     QueueRow,
+    Recording,
     TaskRow,
+    after_incomplete,
     first_free,
     runs,
     unclaimed,
@@ -103,10 +105,10 @@ class MemoryTransaction(MemoryReading):
         self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
         return row.done
 
-    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> None:
-        for key in ((batch, task) for task in tasks):
-            if key in self._t.queue:
-                self._t.queue[key] = _replace(self._t.queue[key], engine=engine, token=token)
+    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
+        rows = [r for r in self.queue(batch) if r.task in tasks and not r.waiting]
+        mine = [r for r in rows if r.token == token or not self._is_held(r.engine)]
+        return self._give(mine, engine, token)
 
     def claim(
         self,
@@ -114,10 +116,10 @@ class MemoryTransaction(MemoryReading):
         engine: int,
         want: int,
         *,
-        listed: bool,
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
+        listed = self._is_listed(batch)
         token = token or secrets.token_hex(8)
         if again:  # nothing is ever unsure in memory; what the token holds is taken anew
             self.release(Claim(0 if listed else 1, batch, token, [], {}), finished=False)
@@ -125,10 +127,17 @@ class MemoryTransaction(MemoryReading):
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         free = [r for r in self.queue(batch) if not r.waiting and not self._is_held(r.engine)]
-        for row in free[: max(1, want)]:
-            self._t.queue[batch, row.task] = _replace(row, engine=engine, token=token)
-        contents = {r.task: self._t.tasks[batch, r.task].content for r in free[: max(1, want)]}
-        return Claim(0, batch, token, [], contents, again=True) if contents else None
+        return self._give(free[: max(1, want)], engine, token)
+
+    def _give(self, rows: Sequence[QueueRow], engine: int, token: str) -> Claim | None:
+        for row in rows:
+            self._t.queue[row.batch, row.task] = _replace(row, engine=engine, token=token)
+        contents = {r.task: self._t.tasks[r.batch, r.task].content for r in rows}
+        if not contents:
+            return None
+        batch = rows[0].batch
+        awaited = {before for owner, before, _ in self._t.edges if owner == batch}
+        return Claim(0, batch, token, [], contents, True, frozenset(awaited.intersection(contents)))
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         free = first_free(self.claims(batch), lambda c: not self._is_held(c.engine), want)
@@ -158,7 +167,41 @@ class MemoryTransaction(MemoryReading):
             elif held.token == claim.token:
                 self._t.claims[held.id] = _replace(held, engine=None)
 
-    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:  # noqa: ARG002
+    def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
+        count = self._insert(batch, rows)
+        known = self._t.outcomes.get(batch, {})
+        ended = {row[0]: known[row[0]].status for row in rows}
+        lost = [task for task, status in ended.items() if status != Status.COMPLETED.code]
+        count += self._insert(batch, self._doomed(batch, lost))
+        freed = []
+        settled = {task for task, status in ended.items() if status == Status.COMPLETED.code}
+        for edge in sorted(self._t.edges):
+            if edge[0] == batch and edge[1] in settled:
+                self._t.edges.discard(edge)
+                row = self._t.queue.get((batch, edge[2]))
+                if row is not None:
+                    self._t.queue[batch, row.task] = _replace(row, waiting=row.waiting - 1)
+                    freed += [row.task] if row.waiting == 1 else []
+        return Recording(count, sorted(freed))
+
+    def cancel_doomed(self, batch: int) -> int:
+        known = self._t.outcomes.get(batch, {})
+        before = {edge.before for edge in self.edges(batch)} & known.keys()
+        lost = [task for task in before if known[task].status != Status.COMPLETED.code]
+        return self._insert(batch, self._doomed(batch, lost))
+
+    def _doomed(self, batch: int, lost: Sequence[int]) -> list[OutcomeRow]:
+        """The outcomes of what comes after tasks that did not complete."""
+        edges, found, reached = self.edges(batch), dict[int, int](), list(lost)
+        while reached:
+            before = reached.pop()
+            for task in (edge.task for edge in edges if edge.before == before):
+                if (batch, task) in self._t.queue:
+                    reached += [] if task in found else [task]
+                    found[task] = min(before, found.get(task, before))
+        return [after_incomplete(batch, task, before) for task, before in sorted(found.items())]
+
+    def _insert(self, batch: int, rows: Sequence[OutcomeRow]) -> int:
         if not rows:
             return 0
         known = self._t.outcomes.setdefault(batch, {})
@@ -176,12 +219,6 @@ class MemoryTransaction(MemoryReading):
         self._t.batches[batch] = found
         return added
 
-    def settle_followers(self, batch: int, task: int) -> None:
-        for number in self.followers(batch, task):
-            row = self._t.queue[batch, number]
-            self._t.queue[batch, number] = _replace(row, waiting=row.waiting - 1)
-        self._t.edges = {e for e in self._t.edges if e[:2] != (batch, task)}
-
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         for row in attempts:
             self._t.attempts[row.batch, row.task, row.number] = row
@@ -189,7 +226,8 @@ class MemoryTransaction(MemoryReading):
     def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
         self._t.printed |= {(batch, each.task, each.attempt): each for each in printed}
 
-    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+    def requeue(self, batch: int, tasks: Sequence[int]) -> None:
+        listed = self._is_listed(batch)
         known, found = self._t.outcomes.get(batch, {}), self._t.batches[batch]
         numbers = sorted(number for number in tasks if number in known)
         for number in numbers:

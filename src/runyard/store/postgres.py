@@ -124,6 +124,7 @@ class PostgresStore(Store):
         self._url = url
         self._writing = threading.RLock()
         self._writer: Connection | None = None
+        self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         self._patient = False
         with self._translated():
             self._sessions = Sessions(url, LEASE_SECONDS)
@@ -165,8 +166,10 @@ class PostgresStore(Store):
                     self._drop_writer()
                     self._writer = self._opened(self._engine)
                 with self._writer.begin():
-                    yield PostgresTransaction(self._writer, self.alive)
+                    transaction = PostgresTransaction(self._writer, self.alive, self._listed)
+                    yield transaction
                     faults.point("commit")
+                self._listed |= transaction.found
             except BaseException:
                 if self._writer is not None and _is_broken(self._writer):
                     self._drop_writer()

@@ -26,7 +26,7 @@ from runyard.store.rows import (
     TaskRow,
     Timings,
 )
-from runyard.store.statements import checked, checked_all, keyed, run, statements
+from runyard.store.statements import checked, checked_all, keyed, run, run_text, statements
 
 R = TypeVar("R", bound=msgspec.Struct)
 _VALUE = OutcomeRow._fields.index("value")
@@ -240,6 +240,10 @@ class SqlSnapshot:
         if locked or skip_locked:
             query = query.with_for_update(skip_locked=skip_locked)
         return checked_all(kind, table, self._fetched(query))
+
+    def _sql(self, text: str, **values: Any) -> Any:
+        """Execute plain text; see `statements`."""
+        return run_text(self._connection, text, values)
 
     def _fetched(self, query: Any) -> Sequence[Any]:
         """Everything that a query finds, past SQLAlchemy's own rows."""

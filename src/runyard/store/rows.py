@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from runyard.clock import Pauses
+from runyard.spec.outcome import OutcomeRow
 
 
 class BatchRow(msgspec.Struct, frozen=True):
@@ -167,6 +168,7 @@ class Claim(NamedTuple):
     ranges: list[tuple[int, int]]  # described: what is still to do
     tasks: dict[int, bytes]  # listed: number and content, best first
     again: bool = False  # others had some of them before
+    awaited: frozenset[int] = frozenset()  # those that other tasks come after
 
     @property
     def size(self) -> int:
@@ -176,6 +178,19 @@ class Claim(NamedTuple):
     def __contains__(self, task: object) -> bool:
         """Whether it holds this task."""
         return task in self.tasks or any(task in range(*each) for each in self.ranges)
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """What became of outcomes that were recorded."""
+
+    count: int  # outcomes that went in, those of cancelled followers included
+    freed: list[int] = []  # listed tasks that wait for no other any more, in order
+
+
+def after_incomplete(batch: int, task: int, before: int) -> OutcomeRow:
+    """The outcome of a listed task that comes after one which did not complete."""
+    reason = f"task {before}, which it comes after, did not complete"
+    return OutcomeRow.cancelled(batch, task, "DependencyFailed", reason)
 
 
 def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:

@@ -22,15 +22,48 @@ from runyard.store.rows import (
     EdgeRow,
     EngineRow,
     QueueRow,
+    Recording,
     TaskRow,
+    after_incomplete,
     gaps,
     runs,
     unclaimed,
 )
+from runyard.store.statements import checked_all
 from runyard.store.writing import batched
 
 WISHES = {"control", "total", "finished", "priority"}
 """What of a batch engines want to hear of when it changes."""
+
+
+_UNQUEUE = "DELETE FROM queue WHERE batch = :batch AND task = ANY(:tasks)"
+_QUEUED = """
+    SELECT batch, task, priority, waiting, engine, token, checksum FROM queue
+    WHERE batch = :batch AND task = ANY(:tasks)
+"""
+_STATUSES = "SELECT task, status FROM outcomes WHERE batch = :batch AND task = ANY(:tasks)"
+_ANY_EDGE = "SELECT 1 FROM edges WHERE batch = :batch LIMIT 1"
+_AFTER = """
+    SELECT batch, before, task, checksum FROM edges WHERE batch = :batch AND before = ANY(:tasks)
+"""
+_DROP_AFTER = "DELETE FROM edges WHERE batch = :batch AND before = ANY(:tasks)"
+_ALL_AFTER = """
+    WITH RECURSIVE lost(batch, before, task, checksum) AS (
+        SELECT e.batch, e.before, e.task, e.checksum FROM edges e
+        JOIN queue q ON q.batch = e.batch AND q.task = e.task
+        WHERE e.batch = :batch AND e.before = ANY(:tasks)
+        UNION
+        SELECT e.batch, e.before, e.task, e.checksum FROM lost
+        JOIN edges e ON e.batch = lost.batch AND e.before = lost.task
+        JOIN queue q ON q.batch = e.batch AND q.task = e.task
+    )
+    SELECT batch, before, task, checksum FROM lost
+"""
+_INCOMPLETE = """
+    SELECT DISTINCT e.before FROM edges e
+    JOIN outcomes o ON o.batch = e.batch AND o.task = e.before
+    WHERE e.batch = :batch AND o.status <> :completed
+"""
 
 
 class SqlTransaction(SqlClaims):
@@ -118,56 +151,82 @@ class SqlTransaction(SqlClaims):
         self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
         return row.done
 
-    def record(self, batch: int, rows: Sequence[OutcomeRow], *, listed: bool) -> int:
+    def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
         if not rows:
-            return 0
-        counted: dict[str, int] = {}
+            return Recording(0)
         rows, heavy = lightened(Rows.of(rows))
-        codes = rows.statuses
-        for code in codes:
-            of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
-            name = Status.of(code).value
-            counted[name] = self._insert_outcomes(batch, code, of_kind)
+        counts = self._insert_all(batch, rows)
         for row in heavy:
             self._insert_pieces(batch, row)
-        if listed:
-            for some in batched(rows.tasks):
-                where = schema.queue.c.batch == batch, self._among(schema.queue.c.task, some)
-                self._connection.execute(delete(schema.queue).where(*where))
-        found = self.batch_by_id(batch)
+        listed = self._is_listed(batch)
+        found = self.batch_by_id(batch)  # locked: nobody else settles followers meanwhile
         assert found is not None
-        changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counted.items()}
-        if found.done + sum(counted.values()) == found.total:
+        freed: list[int] = []
+        if listed and self._has_edges(batch):
+            ended = self._ended_as(batch, rows, whole=sum(counts.values()) == len(rows))
+            lost = [task for task, status in ended.items() if status != COMPLETED]
+            counts += self._insert_all(batch, Rows.of(self._doomed(batch, lost)))
+            completed = [task for task, status in ended.items() if status == COMPLETED]
+            freed = self._settle(batch, completed)
+        self._count(found, counts)
+        return Recording(sum(counts.values()), freed)
+
+    def cancel_doomed(self, batch: int) -> int:
+        lost = [task for (task,) in self._sql(_INCOMPLETE, batch=batch, completed=COMPLETED)]
+        doomed = self._doomed(batch, lost)
+        return self.record(batch, doomed).count if doomed else 0
+
+    def _insert_all(self, batch: int, rows: Rows) -> Counter[str]:
+        """Insert rows whose values fit; how many of each status went in."""
+        counts, codes = Counter[str](), rows.statuses
+        for code in codes:
+            of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
+            counts[Status.of(code).value] = self._insert_outcomes(batch, code, of_kind)
+        if rows and self._is_listed(batch):
+            self._sql(_UNQUEUE, batch=batch, tasks=rows.tasks)
+        return counts
+
+    def _count(self, found: BatchRow, counts: Counter[str]) -> None:
+        """Write the counts of a batch, with what went in."""
+        changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counts.items()}
+        if found.done + sum(counts.values()) == found.total:
             changes["finished"] = clock.now()
-            self._notify(batch)
+            self._notify(found.id)
         self._put(schema.batches, msgspec.structs.replace(found, **changes))
-        return sum(counted.values())
 
-    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
-        edges, found = schema.edges, set[int]()
-        one = select(edges.c.task).where(edges.c.batch == batch).limit(1)
-        if self._connection.scalar(one) is None:
-            return found
-        for some in batched(tasks):
-            where = edges.c.batch == batch, self._among(edges.c.before, some)
-            found |= set(self._connection.scalars(select(edges.c.before).where(*where)))
-        return found
+    def _has_edges(self, batch: int) -> bool:
+        return self._sql(_ANY_EDGE, batch=batch).fetchone() is not None
 
-    def followers(self, batch: int, task: int) -> list[int]:
-        edges = schema.edges
-        where = edges.c.batch == batch, edges.c.before == task
-        rows = self._all(EdgeRow, edges, *where, order=[edges.c.task])
-        return [row.task for row in rows if self._get(QueueRow, schema.queue, batch, row.task)]
+    def _ended_as(self, batch: int, rows: Rows, *, whole: bool) -> dict[int, int]:
+        """The statuses on record of these tasks; those of the rows where all of them went in."""
+        if whole:
+            return {row.task: row.status for row in rows}
+        return dict(self._sql(_STATUSES, batch=batch, tasks=rows.tasks).fetchall())
 
-    def settle_followers(self, batch: int, task: int) -> None:
+    def _doomed(self, batch: int, lost: Sequence[int]) -> list[OutcomeRow]:
+        """The outcomes of all that comes after tasks which did not complete."""
+        found: dict[int, int] = {}
+        edges = self._sql(_ALL_AFTER, batch=batch, tasks=list(lost)).fetchall() if lost else ()
+        for edge in checked_all(EdgeRow, schema.edges, edges):
+            found[edge.task] = min(edge.before, found.get(edge.task, edge.before))
+        return [after_incomplete(batch, task, before) for task, before in sorted(found.items())]
+
+    def _settle(self, batch: int, completed: Sequence[int]) -> list[int]:
+        """Followers of completed tasks wait for one less each; those that now wait for none."""
+        rows = self._sql(_AFTER, batch=batch, tasks=list(completed)).fetchall() if completed else ()
+        if not rows:
+            return []
+        edges = checked_all(EdgeRow, schema.edges, rows)
+        fewer = Counter(edge.task for edge in edges)
         table = schema.queue
-        for number in self.followers(batch, task):
-            row = self._get(QueueRow, table, batch, number)
-            if row is not None:
-                self._put(table, msgspec.structs.replace(row, waiting=row.waiting - 1))
-        edges = schema.edges
-        where_edges = edges.c.batch == batch, edges.c.before == task
-        self._connection.execute(delete(edges).where(*where_edges))
+        queued = self._sql(_QUEUED, batch=batch, tasks=sorted(fewer)).fetchall()
+        changed = [
+            msgspec.structs.replace(row, waiting=row.waiting - fewer[row.task])
+            for row in checked_all(QueueRow, table, queued)
+        ]
+        self._put_many(table, changed)
+        self._sql(_DROP_AFTER, batch=batch, tasks=list(completed))
+        return sorted(row.task for row in changed if not row.waiting)
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         rows = (msgspec.structs.astuple(a) for a in attempts)
@@ -177,7 +236,7 @@ class SqlTransaction(SqlClaims):
         last = {(each.task, each.attempt): each for each in printed}
         self._insert_many(schema.outputs, ((batch, *each) for each in last.values()), clash="put")
 
-    def requeue(self, batch: int, tasks: Sequence[int], *, listed: bool) -> None:
+    def requeue(self, batch: int, tasks: Sequence[int]) -> None:
         record = self.batch_by_id(batch)
         assert record is not None
         lost = {status.value: 0 for status in FINAL_STATES}
@@ -195,7 +254,7 @@ class SqlTransaction(SqlClaims):
                 theirs = self._among(table.c.task, list(ended))
                 self._connection.execute(delete(table).where(table.c.batch == batch, theirs))
         self._notify(batch)
-        if listed:
+        if self._is_listed(batch):
             rows = [found for n in numbers if (found := self.task(batch, n)) is not None]
             self._insert_many(
                 schema.queue,
@@ -207,8 +266,8 @@ class SqlTransaction(SqlClaims):
         kept = {name: getattr(record, name) - count for name, count in lost.items()}
         self.update_batch(batch, **kept, finished=None, control=None)
 
-    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
-        if listed:
+    def pending(self, batch: int) -> list[tuple[int, int]]:
+        if self._is_listed(batch):
             return runs(sorted(row.task for row in self.queue(batch)))
         found = self.batch_by_id(batch)
         assert found is not None

@@ -109,6 +109,7 @@ class SqliteStore(Store):
         self._durable = durable
         self._writing = threading.RLock()
         self._writer: Connection | None = None
+        self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._life = LivenessLocks(path.parent)
@@ -138,10 +139,11 @@ class SqliteStore(Store):
                 self._writer = self._open("BEGIN IMMEDIATE")
             with self._writer.begin():
                 self.check_place()
-                transaction = SqliteTransaction(self._writer, self.alive)
+                transaction = SqliteTransaction(self._writer, self.alive, self._listed)
                 yield transaction
                 faults.point("commit")
             self.check_place()
+            self._listed |= transaction.found
             if transaction.has_news:
                 self._lock.ring()
 

@@ -1,7 +1,16 @@
-"""Statements on one row by its key, built once, and the row_checksum that each row carries."""
+"""Statements that were built once, and the checksum that each row carries.
+
+Hot ones are plain text as PostgreSQL understands it, with `:name` for a value:
+
+    SELECT task FROM queue WHERE batch = :batch AND task = ANY(:tasks) FOR UPDATE
+
+SQLite gets the same in its own words.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +31,7 @@ from sqlalchemy import (
 
 from runyard.spec.codec import checksum
 from runyard.spec.outcome import damaged
+from runyard.store.arrays import packed
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -59,6 +69,28 @@ def run(connection: Connection, statement: Any, **values: Any) -> Any:
     text, order = _compiled(statement, connection.dialect)
     driver: Any = connection.connection.driver_connection
     return driver.execute(text, values if order is None else [values[name] for name in order])
+
+
+def run_text(connection: Connection, text: str, values: dict[str, Any]) -> Any:
+    """Execute a statement that is plain text; the driver's own cursor."""
+    driver: Any = connection.connection.driver_connection
+    is_sqlite = connection.dialect.name == "sqlite"
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            values[name] = json.dumps(value) if is_sqlite else packed("int8", value)
+    return driver.execute((_for_sqlite if is_sqlite else _for_postgres)(text), values)
+
+
+@cache
+def _for_sqlite(text: str) -> str:
+    text = re.sub(r"= ANY\(:(\w+)\)", r"IN (SELECT value FROM json_each(:\1))", text)
+    return re.sub(r"FOR UPDATE( OF \w+)?( SKIP LOCKED)?", "", text)
+
+
+@cache
+def _for_postgres(text: str) -> str:
+    text = re.sub(r"ANY\(:(\w+)\)", r"ANY(%(\1)b::int8[])", text)
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", text)
 
 
 def keyed(table: Table, key: tuple[Any, ...]) -> dict[str, Any]:

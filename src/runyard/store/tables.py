@@ -174,16 +174,6 @@ class MemoryReading:
         mean, wait = sum(seconds) / len(rows), sum(waits) / len(rows)
         return Timings(len(rows), mean, max(seconds), wait)
 
-    def leaders(self, batch: int, tasks: Sequence[int]) -> set[int]:
-        before = {before for owner, before, _ in self._t.edges if owner == batch}
-        return before.intersection(tasks)
-
-    def followers(self, batch: int, task: int) -> list[int]:
-        edges = sorted(self._t.edges)
-        return [
-            t for b, before, t in edges if (b, before) == (batch, task) and (b, t) in self._t.queue
-        ]
-
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
             ended = self._t.outcomes.get(claim.batch, {})
@@ -194,12 +184,16 @@ class MemoryReading:
         row = self._t.claims.get(claim.id)
         return row is not None and row.token == claim.token
 
-    def pending(self, batch: int, *, listed: bool) -> list[tuple[int, int]]:
-        if listed:
+    def pending(self, batch: int) -> list[tuple[int, int]]:
+        if self._is_listed(batch):
             return runs(sorted(row.task for row in self.queue(batch)))
         found = self._t.batches[batch]
         rest = ClaimRow(0, batch, found.frontier, found.total, None, "")
         return [part for row in (*self.claims(batch), rest) for part in self._left_in(row)]
+
+    def _is_listed(self, batch: int) -> bool:
+        row = self._t.batches.get(batch)
+        return row is not None and row.plan is None
 
     def _is_held(self, engine: int | None) -> bool:
         return engine is not None and engine in self._alive

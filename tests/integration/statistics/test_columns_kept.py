@@ -68,7 +68,7 @@ def test_gaps_between_outcomes_are_kept(yard: ry.Yard, monkeypatch: pytest.Monke
     with yard.store.transaction() as tx:
         batch = tx.batch("b")
         assert batch is not None
-        tx.requeue(batch.id, [0, 5, 6, 11, 19], listed=False)
+        tx.requeue(batch.id, [0, 5, 6, 11, 19])
     result = yard.results("b")
     there = {o.task: o.value["v"] for o in result.outcomes()}
     expected = [there.get(task) for task in range(20)]

@@ -37,7 +37,7 @@ def store(path: Path) -> Iterator[Store]:
     with opened.transaction() as tx:
         for name in ("gone", "kept", "gone too"):
             batch = described(tx, name, total=ROWS)
-            tx.record(batch.id, outcomes(batch.id, range(ROWS)), listed=False)
+            tx.record(batch.id, outcomes(batch.id, range(ROWS)))
     with opened.transaction() as tx:
         for name in ("gone", "gone too"):
             found = tx.batch(name)
@@ -76,7 +76,7 @@ def test_a_file_that_is_nearly_full_is_left_alone(path: Path) -> None:
     store = SqliteStore(path)
     with store.transaction() as tx:
         batch = described(tx, "kept", total=ROWS)
-        tx.record(batch.id, outcomes(batch.id, range(ROWS)), listed=False)
+        tx.record(batch.id, outcomes(batch.id, range(ROWS)))
         small = described(tx, "small", total=1)
         tx.delete_batch(small.id)
     assert store.spare() == 0

@@ -51,7 +51,7 @@ def test_values_of_every_size_are_read_as_they_were_recorded(store: Store) -> No
     with store.transaction() as tx:
         batch = described(tx, total=20).id
         rows = rows_of(batch)
-        assert tx.record(batch, rows, listed=False) == len(rows)
+        assert tx.record(batch, rows).count == len(rows)
     with store.snapshot() as view:
         assert list(view.outcomes(batch)) == rows
         assert [view.outcome(batch, row.task) for row in rows] == rows
@@ -66,14 +66,14 @@ def test_a_value_that_comes_twice_is_kept_once(store: Store) -> None:
         batch = described(tx, total=20).id
         rows = rows_of(batch)
         others = [row_with(batch, row.task, b"another value" * 50, FAILED) for row in rows]
-        assert tx.record(batch, rows[:4], listed=False) == 4
-        tx.record(batch, rows, listed=False)
-        assert tx.record(batch, others, listed=False) == 0
+        assert tx.record(batch, rows[:4]).count == 4
+        tx.record(batch, rows)
+        assert tx.record(batch, others).count == 0
     with store.snapshot() as view:
         assert list(view.outcomes(batch)) == rows
     before = count_of_pieces(store)
     with store.transaction() as tx:
-        tx.record(batch, [*rows, *others], listed=False)
+        tx.record(batch, [*rows, *others])
     assert count_of_pieces(store) == before
     assert list(store.check()) == []
 
@@ -82,10 +82,10 @@ def test_large_and_small_rows_of_one_task_in_one_report_do_not_mix(store: Store)
     with store.transaction() as tx:
         batch = described(tx, total=20).id
         small, large = row_with(batch, 3, b"x"), row_with(batch, 3, b"y" * 50)
-        tx.record(batch, [small, large], listed=False)
+        tx.record(batch, [small, large])
         assert tx.outcome(batch, 3) == small
-        tx.requeue(batch, [3], listed=False)
-        tx.record(batch, [large, small], listed=False)
+        tx.requeue(batch, [3])
+        tx.record(batch, [large, small])
         assert tx.outcome(batch, 3) == large
 
 
@@ -93,10 +93,10 @@ def test_pieces_are_gone_with_their_outcome(store: Store) -> None:
     with store.transaction() as tx:
         batch, other = described(tx, total=20).id, described(tx, "other", total=20).id
         for each in (batch, other):
-            tx.record(each, rows_of(each), listed=False)
-        tx.requeue(batch, [5], listed=False)
+            tx.record(each, rows_of(each))
+        tx.requeue(batch, [5])
         again = row_with(batch, 5, b"shorter than before")
-        tx.record(batch, [again], listed=False)
+        tx.record(batch, [again])
         assert tx.outcome(batch, 5) == again
         tx.delete_batch(batch)
         assert list(tx.outcomes(other)) == rows_of(other)
@@ -108,7 +108,7 @@ def test_pieces_are_gone_with_listed_tasks_that_are_forgotten(store: Store) -> N
     with store.transaction() as tx:
         batch = listed(tx).id
         tx.add_tasks(batch, [task(), task()])
-        tx.record(batch, [row_with(batch, 0, b"z" * 100)], listed=True)
+        tx.record(batch, [row_with(batch, 0, b"z" * 100)])
         assert tx.forget(batch) == 1
         assert tx.outcome(batch, 0) is None
     assert count_of_pieces(store) == 0
@@ -118,7 +118,7 @@ def test_a_transaction_that_fails_leaves_no_piece(store: Store) -> None:
     with store.transaction() as tx:
         batch = described(tx, total=20).id
     with pytest.raises(ZeroDivisionError), store.transaction() as tx:
-        tx.record(batch, rows_of(batch), listed=False)
+        tx.record(batch, rows_of(batch))
         raise ZeroDivisionError
     assert count_of_pieces(store) == 0
     with store.snapshot() as view:
@@ -143,7 +143,7 @@ def test_damaged_pieces_are_found_and_never_reported_as_data(
     store = store_of("sqlite", tmp_path)
     with store.transaction() as tx:
         batch = described(tx, total=7).id
-        tx.record(batch, rows_of(batch), listed=False)
+        tx.record(batch, rows_of(batch))
         tx._connection.exec_driver_sql(harm)
     with store.snapshot() as view, pytest.raises(StoreDamaged):
         list(view.outcomes(batch))
@@ -156,11 +156,11 @@ def test_reading_holds_one_large_value_at_a_time(kind: str, tmp_path: Path) -> N
     store, size, count = store_of(kind, tmp_path), 300_000, 200
     with store.transaction() as tx:
         batch = described(tx, total=count + 300).id
-        tx.record(batch, [outcome(batch, n) for n in range(300)], listed=False)
+        tx.record(batch, [outcome(batch, n) for n in range(300)])
     for start in range(300, 300 + count, 20):
         with store.transaction() as tx:
             rows = [row_with(batch, n, bytes([n % 256]) * size) for n in range(start, start + 20)]
-            tx.record(batch, rows, listed=False)
+            tx.record(batch, rows)
     tracemalloc.start()
     try:
         with store.snapshot() as view:

@@ -65,7 +65,7 @@ def test_what_is_recorded_after_a_copy_survives_the_close_of_others(path: Path) 
     copy(path)
     elsewhere(path, "pass").communicate()
     with store.transaction() as tx:
-        tx.record(batch, outcomes(batch, range(10)), listed=False)
+        tx.record(batch, outcomes(batch, range(10)))
     found = elsewhere(path, f"print(len(list(tx.outcomes({batch}))))").communicate()[0]
     assert found.split() == ["10"]
     store.close()
@@ -79,7 +79,7 @@ def test_others_wait_for_a_transaction_in_which_the_yard_is_copied(path: Path) -
         body = f"print('in'); print(len(list(tx.outcomes({batch}))))"
         other = elsewhere(path, body, kind="transaction")
         assert not eventually(lambda: other.poll() is not None, seconds=1.0)
-        tx.record(batch, outcomes(batch, range(10)), listed=False)
+        tx.record(batch, outcomes(batch, range(10)))
     assert other.communicate()[0].split() == ["in", "10"]
     store.close()
 
@@ -137,7 +137,7 @@ def test_a_store_whose_files_were_removed_says_so_and_records_nothing(
     store.acquire_liveness(7)
     (path.parent / name).unlink()
     with pytest.raises(StoreGone, match="was removed"), store.transaction() as tx:
-        tx.record(batch, outcomes(batch, range(10)), listed=False)
+        tx.record(batch, outcomes(batch, range(10)))
     store.release_liveness(7)
     store.close()
 
@@ -188,7 +188,7 @@ def test_threads_and_stores_of_one_process_take_turns(path: Path) -> None:
     def write(store: SqliteStore, first: int) -> None:
         for task in range(first, first + 100, 10):
             with store.transaction() as tx:
-                tx.record(batch, outcomes(batch, range(task, task + 10)), listed=False)
+                tx.record(batch, outcomes(batch, range(task, task + 10)))
 
     threads = [
         threading.Thread(target=write, args=(store, 100 * n)) for n, store in enumerate(stores)

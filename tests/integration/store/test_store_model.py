@@ -22,7 +22,7 @@ from runyard.spec.outcome import Printed
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store import pieces
 from runyard.store.base import Store
-from runyard.store.rows import AttemptRow, Claim
+from runyard.store.rows import AttemptRow, Claim, Recording
 
 statuses = st.sampled_from([COMPLETED, COMPLETED, FAILED, CANCELLED])
 picks = st.integers(0, 50)
@@ -158,37 +158,28 @@ class StoresAgree(RuleBasedStateMachine):
     def tasks_are_claimed(self, at: int, who: int, want: int) -> None:
         _, is_listed, ids = self.pick(self.batches, at)
         numbers = self.engines[self.pick(sorted(self.living), who)]
-        one, other = self.both(
-            lambda side, tx: tx.claim(ids[side], numbers[side], want, listed=is_listed)
-        )
+        one, other = self.both(lambda side, tx: tx.claim(ids[side], numbers[side], want))
         assert (one is None) == (other is None)
         if one is None:
             return
         assert (one.ranges, one.tasks) == (other.ranges, other.tasks)
+        assert one.awaited == other.awaited
         assert list(one.tasks) == list(other.tasks)
         tasks = [n for low, high in one.ranges for n in range(low, high)] + list(one.tasks)
         self.taken.append(Taken(ids[0], is_listed, (one, other), tasks))
 
     @precondition(lambda self: self.taken)
-    @rule(at=picks, count=st.integers(0, 5), status=statuses, cascade=st.booleans())
-    def outcomes_are_recorded(self, at: int, count: int, status: int, cascade: bool) -> None:
+    @rule(at=picks, count=st.integers(0, 5), status=statuses)
+    def outcomes_are_recorded(self, at: int, count: int, status: int) -> None:
         taken = self.pick(self.taken, at)
         if not self.agreed(lambda side, tx: tx.holds(taken.claims[side])):
             return
         numbers = taken.tasks[:count]
 
-        def act(side: int, tx: Any) -> int:
+        def act(side: int, tx: Any) -> Recording:
             batch = taken.claims[side].batch
             rows = [outcome(batch, n, status, started=self.now) for n in numbers]
-            added: int = tx.record(batch, rows, listed=taken.listed)
-            if taken.listed and cascade:
-                for number in numbers:
-                    if status == COMPLETED:
-                        tx.settle_followers(batch, number)
-                    else:
-                        lost = [outcome(batch, f, CANCELLED) for f in tx.followers(batch, number)]
-                        added += tx.record(batch, lost, listed=True)
-            return added
+            return tx.record(batch, rows)
 
         self.agreed(act)
 
@@ -203,25 +194,45 @@ class StoresAgree(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(at=picks, numbers=st.sets(st.integers(0, 12), max_size=4))
     def outcomes_are_taken_away(self, at: int, numbers: set[int]) -> None:
-        _, is_listed, ids = self.pick(self.batches, at)
+        _, _, ids = self.pick(self.batches, at)
         with self.stores[1].snapshot() as view:
             known = [n for n in numbers if view.outcome(ids[1], n) is not None]
-        self.both(lambda side, tx: tx.requeue(ids[side], known, listed=is_listed))
+        self.both(lambda side, tx: tx.requeue(ids[side], known))
 
     @precondition(lambda self: self.batches)
     @rule(at=picks, numbers=st.lists(st.integers(0, 12), max_size=4), status=statuses)
     def outcomes_come_from_elsewhere(self, at: int, numbers: list[int], status: int) -> None:
         """A cancel without an engine, and outcomes that are there already."""
-        _, is_listed, ids = self.pick(self.batches, at)
+        _, _, ids = self.pick(self.batches, at)
         with self.stores[1].snapshot() as view:
             found = view.batch_by_id(ids[1])
         assert found is not None
         mine = [n for n in numbers if n < found.total]
         self.agreed(
-            lambda side, tx: tx.record(
-                ids[side], [outcome(ids[side], n, status) for n in mine], listed=is_listed
-            )
+            lambda side, tx: tx.record(ids[side], [outcome(ids[side], n, status) for n in mine])
         )
+
+    @precondition(lambda self: self.batches and self.living)
+    @rule(at=picks, who=picks, numbers=st.sets(st.integers(0, 12), max_size=4))
+    def listed_tasks_are_taken(self, at: int, who: int, numbers: set[int]) -> None:
+        _, is_listed, ids = self.pick(self.batches, at)
+        engines = self.engines[self.pick(sorted(self.living), who)]
+        token = f"token {self.now}"
+        one, other = self.both(
+            lambda side, tx: tx.take(ids[side], engines[side], token, sorted(numbers))
+        )
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert is_listed
+            assert list(one.tasks.items()) == list(other.tasks.items())
+            assert one.awaited == other.awaited
+            self.taken.append(Taken(ids[0], is_listed, (one, other), list(one.tasks)))
+
+    @precondition(lambda self: self.batches)
+    @rule(at=picks)
+    def what_is_doomed_is_cancelled(self, at: int) -> None:
+        _, _, ids = self.pick(self.batches, at)
+        self.agreed(lambda side, tx: tx.cancel_doomed(ids[side]))
 
     @precondition(lambda self: self.batches)
     @rule(at=picks, number=st.integers(0, 12), crash=st.integers(0, 1))
@@ -257,7 +268,7 @@ class StoresAgree(RuleBasedStateMachine):
         def act(side: int, tx: Any) -> None:
             claim = taken.claims[side]
             rows = [outcome(claim.batch, n) for n in taken.tasks[:count]]
-            tx.record(claim.batch, rows, listed=taken.listed)
+            tx.record(claim.batch, rows)
             tx.release(claim, finished=False)
             raise ZeroDivisionError
 
@@ -277,7 +288,7 @@ class StoresAgree(RuleBasedStateMachine):
         engines = {numbers[side]: place for place, numbers in enumerate(self.engines)}
         found: list[Any] = []
         with self.stores[side].transaction() as tx:
-            for name, is_listed, ids in self.batches:
+            for name, _, ids in self.batches:
                 batch = ids[side]
                 row = tx.batch(name)
                 assert row == tx.batch_by_id(batch)
@@ -297,9 +308,8 @@ class StoresAgree(RuleBasedStateMachine):
                     sorted((r.low, r.high, engines.get(r.engine, -1)) for r in tx.claims(batch))
                 )
                 found.append(tx.cancel_requests(batch))
-                found.append(tx.pending(batch, listed=is_listed))
-                if is_listed and row is not None:
-                    found.append([tx.followers(batch, n) for n in range(row.total)])
+                found.append(tx.pending(batch))
+                found.append([(r.before, r.task) for r in tx.edges(batch)])
                 found.append([round(number, 6) for number in tx.timings(batch)])
             found.append([engines[r.id] for r in tx.engines()])
             found.append([_columns(r, "id") for r in tx.engines()])

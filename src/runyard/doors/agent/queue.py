@@ -23,7 +23,6 @@ from runyard.doors.agent.ledger import NAME, Ledger
 from runyard.doors.agent.model import BatchStats, BatchTask, Priority, TaskStatus
 from runyard.errors import ClaimLost
 from runyard.schedule.control import cancel_task
-from runyard.schedule.listed import record_listed
 from runyard.spec.codec import encode_as
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FINAL_STATES
@@ -150,7 +149,7 @@ class BatchQueue:
 
         def claim(tx: Transaction) -> Claim | None:
             token = secrets.token_hex(8)
-            return tx.claim(self._ledger.row(tx).id, engine, 1, listed=True, token=token)
+            return tx.claim(self._ledger.row(tx).id, engine, 1, token=token)
 
         found = self._store.write(claim)
         if found is None:
@@ -192,7 +191,7 @@ class BatchQueue:
                     encode_as("msgpack", result) if is_completed else None,
                     None if is_completed else info, began, seconds, 0,
                 )  # fmt: skip
-                record_listed(tx, claim.batch, [row])
+                tx.record(claim.batch, [row])
                 return
             attempt = AttemptRow(claim.batch, number, len(before) + 1, 0, info, began, seconds)
             tx.add_attempts([attempt])
