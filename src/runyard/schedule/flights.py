@@ -9,7 +9,7 @@ from time import perf_counter
 
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
-from runyard.attempt.wire import Chunk, Item
+from runyard.attempt.wire import Chunk, Item, LossCause
 from runyard.backends.base import Backend
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
@@ -174,12 +174,12 @@ class Flights:
             if lane:
                 self._slots.stop(number, lane[-1].chunk.id)
 
-    def end_running(self, error: str, reason: str) -> None:
+    def end_running(self, cause: LossCause, reason: str) -> None:
         """End whatever runs."""
         for number in range(len(self._lanes)):
             note = self._slots.read(number)
             if note.task != IDLE:
-                self._backend.end(number, note, error, reason)
+                self._backend.end(number, note, cause, reason)
 
     def cancel(self, tasks: Collection[int]) -> None:
         """End those of the tasks that run, and take back those that wait in a lane."""
@@ -191,7 +191,7 @@ class Flights:
         tasks, lane = self._cancelled, self._lanes[number]
         note = self._slots.read(number)
         if note.task in tasks:
-            self._backend.end(number, note, "TaskCancelled", "somebody cancelled it")
+            self._backend.end(number, note, LossCause.CANCELLED, "somebody cancelled it")
         elif any(item.task in tasks for flight in lane for item in flight.rest(flight.done)):
             self.take_back(number)
 
@@ -230,11 +230,11 @@ class Flights:
         limit, seconds = self._limit(note.task), note.seconds
         if limit is not None and policy.is_over(limit, seconds, clock.pauses.within(seconds)):
             reason = f"ran longer than its limit of {limit:g} s"
-            self._backend.end(lane, note, "TaskTimeout", reason)
+            self._backend.end(lane, note, LossCause.TIMEOUT, reason)
             return
         most = self._options.memory
         if most is not None:
             used = self._backend.memory(lane)
             if used is not None and used > most:
                 reason = f"used {used:,} bytes, its limit is {most:,}"
-                self._backend.end(lane, note, "TaskOutOfMemory", reason)
+                self._backend.end(lane, note, LossCause.OUT_OF_MEMORY, reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runyard import clock
-from runyard.attempt.wire import Failure, Loss
+from runyard.attempt.wire import Failure, Loss, LossCause
 from runyard.events import Event, Redactor, TaskCancelled, TaskFailed, TaskRetried
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
@@ -20,9 +20,6 @@ from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.status import FAILED
 from runyard.spec.task import Options
 from runyard.store.rows import AttemptRow
-
-DEADLINE = "Deadline"
-"""Why a lane was ended whose task goes back to the queue."""
 
 
 class Judge:
@@ -68,17 +65,17 @@ class Judge:
     def lost(self, held: Held, loss: Loss) -> None:
         """Its lane was ended, or died, while the task ran."""
         assert loss.task is not None
-        if loss.error == DEADLINE:
+        if loss.cause is LossCause.DEADLINE:
             if loss.printed is not None:
                 self._recorder.rows(held, [], [loss.printed])
             self._agenda.add_item(held, held.item(loss.task, loss.attempt))
-        elif loss.error == "TaskCancelled":
+        elif loss.cause is LossCause.CANCELLED:
             self.cancelled(held, loss.task, loss.printed)
-        elif loss.error == "WorkerDied":
+        elif loss.cause is LossCause.WORKER_DIED:
             self._crashed(held, loss)
         else:
             row = self._row(loss, loss.reason)
-            classes = [loss.error, "TaskError", "RunyardError"]
+            classes = [loss.cause.value, "TaskError", "RunyardError"]
             self.failed(held, Failure(row, classes, printed=loss.printed))
 
     def cancel(self, tasks: set[int]) -> None:
@@ -148,7 +145,7 @@ class Judge:
         self._recorder.attempt(held, attempt, _all(printed))
 
     def _row(self, loss: Loss, reason: str) -> OutcomeRow:
-        error = ErrorInfo(loss.error, reason, "", "").encode()
+        error = ErrorInfo(loss.cause.value, reason, "", "").encode()
         worker = self._engine << 16 | loss.lane
         return OutcomeRow.with_checksum(
             self._batch, loss.task, FAILED, loss.attempt, None, error, loss.started, loss.seconds,

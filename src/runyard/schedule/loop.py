@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from runyard import clock, faults
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.trouble import Trouble
-from runyard.attempt.wire import Change, Emission, Failure, Loss, Report
+from runyard.attempt.wire import Change, Emission, Failure, Loss, LossCause, Report
 from runyard.backends.base import Backend
 from runyard.events import (
     Event,
@@ -30,7 +30,7 @@ from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.commit import Wishes
 from runyard.schedule.dispatch import Dispatch
 from runyard.schedule.flights import Flight, Flights
-from runyard.schedule.judge import DEADLINE, Judge
+from runyard.schedule.judge import Judge
 from runyard.schedule.order import MOMENT, Order
 from runyard.schedule.recorder import Recorder
 from runyard.schedule.submissions import Submissions
@@ -303,7 +303,7 @@ class Loop:
         """A lane is gone: charge the task it was running, put its neighbours back."""
         running: Flight | None = None
         held = self._flights.of(loss.lane)
-        if held and loss.error == "WorkerDied":
+        if held and loss.cause is LossCause.WORKER_DIED:
             self._flights.suspect(held[0])
         for flight in held:
             position = flight.position(loss.task)
@@ -316,7 +316,7 @@ class Loop:
             for item in others:
                 self._agenda.add_item(flight.held, item)
         task = loss.task if running is not None else None
-        if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
+        if loss.cause is LossCause.WORKER_DIED and (task is not None or not loss.clean_exit):
             self._publish(
                 WorkerLost(batch=self._name, worker=loss.lane, reason=loss.reason, task=task)
             )
@@ -368,8 +368,8 @@ class Loop:
     def _end_at_once(self) -> None:
         """End what runs, where the end of the run can't wait for it."""
         if self._at_once or self._ending in (End.DEADLINE, End.CANCELLED):
-            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
-            self._flights.end_running(error, "the batch was ended")
+            cause = LossCause.CANCELLED if self._ending is End.CANCELLED else LossCause.DEADLINE
+            self._flights.end_running(cause, "the batch was ended")
 
     def _see_wishes(self) -> None:
         while self._recorder.wishes:
