@@ -8,10 +8,13 @@ A lane runs one attempt at a time and works through its chunks in order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import enum
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from runyard import clock
+from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.trouble import Trouble
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.task import Keep
@@ -141,19 +144,49 @@ class Report(NamedTuple):
     trouble: Trouble | None = None  # why the chunk ended before its end
 
 
+class LossCause(enum.Enum):
+    """Why a lane was lost. The value is the error class recorded for the task that it ran."""
+
+    WORKER_DIED = "WorkerDied"
+    TIMEOUT = "TaskTimeout"
+    OUT_OF_MEMORY = "TaskOutOfMemory"
+    CANCELLED = "TaskCancelled"
+    DEADLINE = "Deadline"  # the run ended; the task stays in the queue
+
+
 class Loss(NamedTuple):
-    """A lane died, or was ended, in the middle of a chunk. A fresh one takes its place."""
+    """A lane died or was ended. A fresh one takes its place."""
 
     lane: int
-    chunk: int | None
     task: int | None  # what it was running, if anything
     attempt: int
     started: float  # wall time
     seconds: float
-    error: str  # the class that the task's outcome gets: WorkerDied, TaskTimeout, …
-    reason: str
+    cause: LossCause
+    reason: str  # for people
     printed: Printed | None = None  # by what it was running
-    shared: bool = False  # other lanes died with it: the task may be innocent
+    shared: bool = False  # other lanes died with it, so the task may not be to blame
+    clean_exit: bool = False  # the worker exited with code 0
+
+    @classmethod
+    def of(
+        cls,
+        lane: int,
+        status: LaneStatus,
+        cause: LossCause,
+        reason: str,
+        *,
+        printed: Printed | None = None,
+        shared: bool = False,
+        clean_exit: bool = False,
+    ) -> Self:
+        """The loss of a lane that was running what its status says."""
+        running = status.task != IDLE
+        seconds = status.seconds if running else 0.0
+        return cls(
+            lane, status.task if running else None, status.attempt, clock.now() - seconds, seconds,
+            cause, reason, printed, shared, clean_exit,
+        )  # fmt: skip
 
 
 encode_report = msgspec.msgpack.Encoder().encode

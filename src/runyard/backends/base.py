@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
-from runyard.attempt.wire import Chunk, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import own_seed
 
@@ -84,8 +84,8 @@ class Backend(ABC):
         """What has come in; waits so long for something to come."""
 
     @abstractmethod
-    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
-        """End what the lane is running, if it still is, as hard as can be; a `Loss` follows."""
+    def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
+        """End the lane by force if this is still its status; a `Loss` follows."""
 
     @abstractmethod
     def wake(self) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import queue
 from typing import Any, NamedTuple
 
-from runyard import clock
-from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.runner import Result
 from runyard.attempt.trouble import Trouble
 from runyard.attempt.wire import Completed, Emission, Failure, Loss, Report
@@ -75,14 +73,3 @@ def _report(news: list[News]) -> Report:
     return Report(
         lane, chunk, done, rows, failures, printed, emitted, seconds, finished, trouble=trouble
     )
-
-
-def loss_of(
-    lane: int, note: LaneStatus, error: str, reason: str, printed: Printed | None = None
-) -> Loss:
-    """The loss of a lane that was running what its note says."""
-    if note.task < 0:
-        return Loss(lane, None, None, 0, clock.now(), 0.0, error, reason)
-    seconds = note.seconds
-    started = clock.now() - seconds
-    return Loss(lane, note.chunk, note.task, note.attempt, started, seconds, error, reason, printed)

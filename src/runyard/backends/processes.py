@@ -23,13 +23,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.attempt.output import remove_spool, salvage
 from runyard.attempt.wire import (
     Chunk,
     Job,
     Loss,
+    LossCause,
     Report,
     decode_report,
     encode_chunk,
@@ -128,10 +128,10 @@ class ProcessesBackend(Backend):
         found, self._ready = self._ready, []
         return found
 
-    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
+    def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
         state = self._pool.lanes[lane]
-        if state.ending is None and self._slots.read(lane) == note:
-            state.ending = note, error, reason
+        if state.ending is None and self._slots.read(lane) == status:
+            state.ending = status, cause, reason
             self._pool.kill(state)
 
     def memory(self, lane: int) -> int | None:
@@ -194,7 +194,7 @@ class ProcessesBackend(Backend):
         if lane.renewing and not lane.sent:
             self._restart(lane)
             return
-        running = self._lose(lane, _death(status))
+        running = self._lose(lane, _death(status), clean_exit=status == 0)
         self._note_birth(running, f"workers die as soon as they start: {_death(status)}")
         self._restart(lane)
 
@@ -220,37 +220,30 @@ class ProcessesBackend(Backend):
             self._slots.clear(lane.number)
             self._pool.write(lane, JOB, self._frame)
 
-    def _lose(self, lane: Lane, reason: str, *, shared: bool = False) -> bool:
+    def _lose(
+        self, lane: Lane, reason: str, *, shared: bool = False, clean_exit: bool = False
+    ) -> bool:
         """Take a dead worker's last words and say what it cost; whether it was running a task."""
         while self._read(lane):
             pass
-        note, error = self._slots.read(lane.number), "WorkerDied"
+        status, cause = self._slots.read(lane.number), LossCause.WORKER_DIED
         if lane.ending is not None:
-            meant, error, reason = lane.ending
-            if meant != note:  # that task ended just in time, and this one is innocent
-                note = note._replace(task=IDLE)
-        running = note.task != IDLE
+            meant, cause, reason = lane.ending
+            if meant != status:  # that task ended just in time; this one is not to blame
+                status = status._replace(task=IDLE)
+        running = status.task != IDLE
         printed = None
         if self._job is not None and running:
             spool, folder = self._spool(lane.number), Path(self._job.folder)
-            printed = salvage(spool, folder, note.task, note.attempt)
+            printed = salvage(spool, folder, status.task, status.attempt)
         elif self._job is not None:
             remove_spool(self._spool(lane.number))
-        seconds = note.seconds if running else 0.0
         self._ready.append(
-            Loss(
-                lane.number,
-                lane.sent[0] if lane.sent else None,
-                note.task if running else None,
-                note.attempt,
-                clock.now() - seconds,
-                seconds,
-                error,
-                reason,
-                printed,
-                shared,
+            Loss.of(
+                lane.number, status, cause, reason,
+                printed=printed, shared=shared, clean_exit=clean_exit,
             )
-        )
+        )  # fmt: skip
         return running
 
     def _note_birth(self, did_something: bool, trouble: str) -> None:

@@ -17,7 +17,7 @@ from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program, Work
 from runyard.attempt.runner import Result, Runner
 from runyard.attempt.trouble import Stuck, Trouble
-from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report
 from runyard.backends.base import IN_PROCESS, Backend
 from runyard.backends.lanes import Inbox, News
 from runyard.errors import TaskTimeout
@@ -63,7 +63,7 @@ class SerialBackend(Backend):
             self._step()
         return self._inbox.take(0.0 if worked else timeout)
 
-    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
+    def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
         """Nothing can be ended: when the engine asks, no task is running."""
 
     def wake(self) -> None:

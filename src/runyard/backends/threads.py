@@ -17,9 +17,9 @@ from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program
 from runyard.attempt.runner import Result, Runner
 from runyard.attempt.trouble import Stuck, Trouble
-from runyard.attempt.wire import Chunk, Emission, Job, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report
 from runyard.backends.base import IN_PROCESS, Backend
-from runyard.backends.lanes import Inbox, News, loss_of
+from runyard.backends.lanes import Inbox, News
 
 
 class ThreadsBackend(Backend):
@@ -47,13 +47,13 @@ class ThreadsBackend(Backend):
     def poll(self, timeout: float) -> list[Report | Loss]:
         return self._inbox.take(timeout)
 
-    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
-        if self._slots.read(lane) != note:
+    def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
+        if self._slots.read(lane) != status:
             return
         old = self._lanes[lane]
         old.abandon()
-        printed = old.runner.printed(note.task, note.attempt)
-        self._inbox.put(loss_of(lane, note, error, reason, printed))
+        printed = old.runner.printed(status.task, status.attempt)
+        self._inbox.put(Loss.of(lane, status, cause, reason, printed=printed))
         self._slots.clear(lane)
         self._lanes[lane] = _Lane(lane, self._program, self._slots, self._inbox)
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from runyard import interrupts
 from runyard.attempt.lane_status import LaneStatus
-from runyard.attempt.wire import Report
+from runyard.attempt.wire import LossCause, Report
 from runyard.backends import tree
 from runyard.backends.supervisor import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
@@ -56,7 +56,7 @@ class Lane:
         self.asked: float | None = None  # when the supervisor was asked for what it has not done
         self.cut_off: float | None = None  # when the worker was seen to have closed its channel
         self.renewing = False  # asked to end, since it has done its share
-        self.ending: tuple[LaneStatus, str, str] | None = None  # asked to end, and why
+        self.ending: tuple[LaneStatus, LossCause, str] | None = None  # asked to end, and why
 
     @property
     def is_busy(self) -> bool:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import threading
 
 from runyard.attempt.lane_status import IDLE, LaneStatus
-from runyard.attempt.wire import Emission, Loss, Report
-from runyard.backends.lanes import Inbox, News, loss_of
+from runyard.attempt.wire import Emission, Loss, LossCause, Report
+from runyard.backends.lanes import Inbox, News
 
 
 def emission(task: int) -> Emission:
@@ -41,7 +41,7 @@ def test_a_chunk_has_ended_though_a_thread_of_its_task_still_speaks() -> None:
 
 def test_losses_come_last() -> None:
     inbox = Inbox()
-    inbox.put(Loss(0, 7, 3, 0, 1.0, 1.0, "TaskTimeout", "slow"))
+    inbox.put(Loss(0, 3, 0, 1.0, 1.0, LossCause.TIMEOUT, "slow"))
     inbox.put(News(0, 7, 1, None))
     kinds = [type(each) for each in inbox.take(0.0)]
     assert kinds == [Report, Loss]
@@ -58,8 +58,8 @@ def test_a_waiting_take_returns_when_woken() -> None:
 
 
 def test_a_loss_names_the_task_that_its_lane_was_running() -> None:
-    busy = loss_of(2, LaneStatus(1, 5, 1, 9, 0.0), "TaskTimeout", "slow")
-    assert (busy.lane, busy.chunk, busy.task, busy.attempt) == (2, 9, 5, 1)
+    busy = Loss.of(2, LaneStatus(1, 5, 1, 9, 0.0), LossCause.TIMEOUT, "slow")
+    assert (busy.lane, busy.task, busy.attempt) == (2, 5, 1)
     assert busy.seconds > 0
-    idle = loss_of(2, LaneStatus(0, IDLE, 0, 0, 0.0), "WorkerDied", "gone")
-    assert (idle.chunk, idle.task, idle.seconds) == (None, None, 0.0)
+    idle = Loss.of(2, LaneStatus(0, IDLE, 0, 0, 0.0), LossCause.WORKER_DIED, "gone")
+    assert (idle.task, idle.seconds) == (None, 0.0)

@@ -11,9 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Self
 
-from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
-from runyard.attempt.wire import Chunk, Job, Loss, Report, encode_chunk, encode_job
+from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_chunk, encode_job
 from runyard.backends.base import Backend
 from runyard.backends.processes import STILLBORN_LIMIT, ProcessesBackend
 from runyard.backends.ray import frames
@@ -145,11 +144,11 @@ class RayBackend(Backend):
         found, self._ready = self._ready, []
         return found
 
-    def end(self, lane: int, note: LaneStatus, error: str, reason: str) -> None:
-        state, wanted = self._lanes[lane], (note.task, note.attempt, note.chunk)
+    def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
+        state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
         if state.is_up and state.ending != wanted:
             state.ending = wanted
-            order = frames.encode(Ending(*wanted, error, reason))
+            order = frames.encode(Ending(*wanted, cause, reason))
             self._connected().send(Frame(END, lane, content=order))
 
     def room(self, lane: int) -> int:
@@ -307,13 +306,9 @@ class RayBackend(Backend):
                 f"workers on Ray die as soon as they start: {parting.reason}",
                 hint="see Ray's own logs of the node",
             )
-        seconds = note.seconds if running else 0.0
-        self._ready.append(
-            Loss(
-                number, lane.sent[0] if lane.sent else None, note.task if running else None,
-                note.attempt, clock.now() - seconds, seconds, "WorkerDied", parting.reason,
-            )
-        )  # fmt: skip
+        if not running:
+            note = note._replace(task=IDLE)
+        self._ready.append(Loss.of(number, note, LossCause.WORKER_DIED, parting.reason))
         self._lanes[number] = _Lane()
         self._slots.clear(number)
         while self._extent and not self._lanes[self._extent - 1].is_up:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runyard.attempt.wire import Loss, Report
+from runyard.attempt.wire import Loss, LossCause, Report
 from runyard.backends.ray.cluster import Need
 
 LENGTH = struct.Struct("<I")
@@ -106,7 +106,7 @@ class Ending(msgspec.Struct, frozen=True):
     task: int
     attempt: int
     chunk: int
-    error: str
+    cause: LossCause
     reason: str
 
 

@@ -276,7 +276,7 @@ class Station:
             ending = frames.decode_ending(content)
             note = lane_status.read(0)
             if (note.task, note.attempt, note.chunk) == (ending.task, ending.attempt, ending.chunk):
-                backend.end(0, note, ending.error, ending.reason)
+                backend.end(0, note, ending.cause, ending.reason)
 
     def _close(self) -> None:
         backend, lane_status = self._backend, self._slots
