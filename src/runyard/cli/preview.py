@@ -185,7 +185,7 @@ def _change(yard: Yard, kept: Recorded, batch: Batch) -> Change | None:
     from runyard.schedule.enroll import code_of
     from runyard.schedule.targets import check_targets
 
-    code = code_of(batch, check_targets(batch, os.getcwd())).code
+    code = code_of(batch, check_targets(batch, os.getcwd()), "serial").fingerprints
     with yard.store.snapshot() as view:
         return find_change(view, kept, code, batch.options.changed)
 
