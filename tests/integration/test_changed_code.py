@@ -224,6 +224,25 @@ def test_what_workers_made_of_an_edited_file_is_of_another_version(
     assert (values(again), again.mixed_code) == ([101, 102, 103, 104], {})
 
 
+def test_a_file_edited_while_workers_come_and_go_is_told(project: Project, tmp_path: Path) -> None:
+    """Task 0 changes the helper and takes its worker along; the next one loads the new code."""
+    (tmp_path / "jobs_of_test.py").write_text(
+        "import os\nfrom pathlib import Path\nfrom helper_of_jobs import grow\n\n"
+        "def job(x):\n"
+        "    if x == 0 and not Path('edited').exists():\n"
+        "        Path('edited').touch()\n"
+        "        Path('helper_of_jobs.py').write_text('def grow(x): return x + 100')\n"
+        "        os._exit(3)\n"
+        "    return grow(x)\n"
+    )
+    words: dict[str, Any] = {"backend": "processes", "workers": 1, "retries": 1}
+    with pytest.warns(ry.CodeChangedWarning, match="helper_of_jobs.py: edited while the b") as told:
+        assert values(project.run([0, 1], **words)) == [100, 101]
+    assert (len(told), told[0].filename) == (1, __file__)
+    logged = [event.get("text", "") for event in ry.Yard().events("b")]
+    assert any("outcomes of this run may be of either" in text for text in logged)
+
+
 def test_every_run_warns_where_the_same_line_runs_again(project: Project) -> None:
     project.run([1, 2])
     project.edit("x + 100")

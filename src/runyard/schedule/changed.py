@@ -33,6 +33,7 @@ class Code(NamedTuple):
 
     fingerprints: dict[str, str]
     edited: list[str]  # files that this process has imported as they were before their last edit
+    loaded: frozenset[str] = frozenset()  # modules that workers load by themselves
 
 
 class Change(NamedTuple):
@@ -75,18 +76,34 @@ def edited_notices(batch: str, files: Collection[str]) -> list[Notice]:
     return [Notice(batch=batch, text=text, level="warning")]
 
 
+def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
+    """Warn once of files that were edited since the run began: each worker loads them anew."""
+    files = [file for file in edited(code.loaded) if file not in code.edited]
+    if not files:
+        return []
+    code.edited.extend(files)
+    text = (
+        f"{' and '.join(files)}: edited while the batch ran; workers that started after that have "
+        "loaded the new code, and outcomes of this run may be of either"
+    )
+    warn(text)
+    return [Notice(batch=batch, text=text, level="warning")]
+
+
 def examined(functions: Mapping[str, Callable[..., Any]], backend: str) -> Code:
     """Examine functions. Workers of their own process load modules as their files are now."""
     anew = backend_class(backend).capabilities.survives_crash
-    fingerprints, files = {}, set()
+    fingerprints: dict[str, str] = {}
+    files, modules = set[str](), set[str]()
     for name, function in functions.items():
         found = examine(function)
         stale = edited(found.modules)
         files.update(stale)
+        modules.update(found.modules)
         fingerprints[name] = (
             _with_files(found.fingerprint, stale) if anew and stale else found.fingerprint
         )
-    return Code(fingerprints, sorted(files))
+    return Code(fingerprints, sorted(files), frozenset(modules if anew else ()))
 
 
 def _with_files(fingerprint: str, files: Collection[str]) -> str:

@@ -25,7 +25,7 @@ class Start(NamedTuple):
     """What a run begins with."""
 
     recorded: Recorded
-    code: dict[str, str]  # fingerprints of the functions, as the backend runs them
+    code: Code  # of the functions, as the backend runs them
     events: list[Event]  # what there is to tell
     again: list[int]  # tasks whose outcome was forgotten
 
@@ -56,7 +56,8 @@ def put_on_record(
     `found` are those of its functions that are imported.
     """
     batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
-    code, edited = code_of(batch, found, backend)
+    found_code = code_of(batch, found, backend)
+    code = found_code.fingerprints
 
     def record(tx: Transaction) -> tuple[Enrolled, Settled]:
         grown = batch
@@ -69,19 +70,18 @@ def put_on_record(
     enrolled, settled = store.write(record)
     name = enrolled.row.name
     notices = [Notice(batch=name, text=text) for text in enrolled.notices]
-    return _start(enrolled.row, code, settled, [*notices, *edited_notices(name, edited)])
+    notices += edited_notices(name, found_code.edited)
+    return _start(enrolled.row, found_code, settled, notices)
 
 
-def go_on(store: Store, recorded: Recorded, found: Code, changed: Changed) -> Start:
+def go_on(store: Store, recorded: Recorded, code: Code, changed: Changed) -> Start:
     """Go on with a batch on record, of which this is the code now."""
-    code, edited = found
-    settled = store.write(lambda tx: settle_changes(tx, store, recorded, code, changed))
-    return _start(recorded.row, code, settled, edited_notices(recorded.name, edited))
+    now = code.fingerprints
+    settled = store.write(lambda tx: settle_changes(tx, store, recorded, now, changed))
+    return _start(recorded.row, code, settled, edited_notices(recorded.name, code.edited))
 
 
-def _start(
-    row: BatchRow, code: dict[str, str], settled: Settled, notices: Sequence[Event]
-) -> Start:
+def _start(row: BatchRow, code: Code, settled: Settled, notices: Sequence[Event]) -> Start:
     for event in settled.events:
         if event.action == "keep":
             warn(event.text)
