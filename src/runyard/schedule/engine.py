@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from runyard.events import (
     RunDescribed,
 )
 from runyard.schedule.agenda import Agenda
+from runyard.schedule.changed import Code, edited_meanwhile
 from runyard.schedule.control import forget_requests, is_running
 from runyard.schedule.intake import Intake
 from runyard.schedule.judge import Judge
@@ -65,7 +66,7 @@ class Engine:
         spent: float = 0.0,
         outranked: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
-        code: Mapping[str, str] | None = None,
+        code: Code | None = None,
         opening: Sequence[Event] = (),
     ) -> None:
         self._store = store
@@ -79,7 +80,7 @@ class Engine:
         self._outranked = outranked  # of a worker: whether something more urgent waits
         self._number: int | None = None  # while it runs
         self._limit = limit  # outcomes in all after which this run ends
-        self._code = code or {}  # fingerprints of the functions that it runs
+        self._code = code or Code({}, [])  # of the functions that it runs
         self._opening = opening  # what the run has to tell before it begins
         self._redactor = Redactor()
         self._time = clock.steady()
@@ -148,6 +149,8 @@ class Engine:
             self._signals.loop = loop
             reached = loop.run()
             self._store.check_place()  # or all of it may be recorded nowhere
+            for event in edited_meanwhile(self._recorded.name, self._code):
+                self._say(recorder, event)
             end = reached
         if meter is not None and end in (End.METRIC, End.FINISHED):
             missing = meter.missing(at_the_end=end is End.FINISHED)
@@ -202,7 +205,7 @@ class Engine:
         }  # fmt: skip
         before, seed = Recorded(found), self._backend.hash_seed()
         self._seed_before = hash_seed_of(before) if found.done else ""
-        code = extended(before, self._code, number, clock.now(), seed)
+        code = extended(before, self._code.fingerprints, number, clock.now(), seed)
         if code is not None:
             changes["code"] = code
         return Recorded(tx.update_batch(found.id, **changes))
@@ -353,7 +356,11 @@ class Engine:
             gpus=options.gpus,
             resources=options.resources,
             runtime_env=options.runtime_env,
-            code={ref: code for ref, code in self._code.items() if ref not in self._functions},
+            code={
+                ref: code
+                for ref, code in self._code.fingerprints.items()
+                if ref not in self._functions
+            },
         )
 
     @property
