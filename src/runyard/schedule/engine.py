@@ -215,7 +215,8 @@ class Engine:
             for claim in claims:
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            if (row := tx.batch_by_id(self._recorded.id)) is not None:
+            row = tx.batch_by_id(self._recorded.id)
+            if row is not None and row.pending:  # else it counts up to its last outcome
                 row = row.ran_until(self._time(), clock.pauses)
                 tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
             tx.sign_off(number)
