@@ -127,6 +127,7 @@ class Committer:
         self._outranked = outranked  # whether this engine should leave for something else
         self._told: Pace | None = None  # what the store knows of this engine
         self._time = clock.steady()
+        self._was_over = not batch.pending  # as of the last commit: nothing was left to do
 
     def commit(self, waiting: Waiting, token: str, *, unsure: bool, look: Pace | None) -> Committed:
         """Write what waits and claim what it wants; with `look` also see what others ask.
@@ -155,19 +156,21 @@ class Committer:
         faults.point("committed")
         if counts is None:
             raise StoreError("the batch was removed from the store while it ran")
+        self._was_over = not counts.pending
         place = None if free is None else (-free.priority, free.task)
         return Committed(counts, claimed, refused, wishes, place)
 
     def _count(self, tx: Transaction, waiting: Waiting, look: Pace | None) -> BatchRow | None:
         """The batch as it stands now; how long it has been run is written beside its outcomes.
 
-        While tasks take long, now and then by itself.
+        While tasks take long, now and then by itself; and when others have ended the last task.
         """
         row, now = tx.batch_by_id(self._batch), self._time()
         if row is None:
             return None
         due = row.counted is not None and now - row.counted > COUNT_SECONDS
-        if waiting.entries or (due and look is not None and look.running):
+        is_over = not (row.pending or self._was_over)
+        if waiting.entries or is_over or (due and look is not None and look.running):
             ran = row.ran_until(now, clock.pauses)
             return tx.update_batch(row.id, seconds=ran.seconds, counted=ran.counted)
         return row

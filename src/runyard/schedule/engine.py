@@ -81,16 +81,17 @@ class Engine:
         self._number: int | None = None  # while it runs
         self._limit = limit  # outcomes in all after which this run ends
         self._code = code or Code({}, [])  # of the functions that it runs
-        self._opening = opening  # what the run has to tell before it begins
+        # What the run has to tell before it begins.
+        self._opening = [*opening, *self._check_options()]
         self._redactor = Redactor()
         self._time = clock.steady()
-        self._check_options()
         self._seed_before = ""  # the hash seed of what is recorded
         self._signals = Signals(self._tell, lambda: store.hurry(StoreAway.last_seconds))
 
-    def _check_options(self) -> None:
-        """Refuse what this backend or its workers could not do, or could not read."""
+    def _check_options(self) -> list[Notice]:
+        """Refuse what this backend or its workers could not do or read; tell what has no effect."""
         batch, options, backend = self._recorded, self._recorded.options, self._backend
+        useless = []
         _ = batch.plan  # read here, so that damage is named before workers start
         if options.chdir and not backend.capabilities.own_directory:
             raise UsageError(
@@ -98,14 +99,14 @@ class Engine:
                 hint="use processes, or ctx.workspace without changing into it",
             )
         if options.memory is not None and not backend.capabilities.memory_limit:
-            text = f"the memory limit has no effect on {backend.name}; use processes"
-            self._publish(Notice(batch=batch.name, text=text, level="warning"))
+            useless.append(f"the memory limit has no effect on {backend.name}; use processes")
         if options.places and not backend.capabilities.places:
-            text = f"{', '.join(options.places)} has no effect on {backend.name}; use ray"
-            self._publish(Notice(batch=batch.name, text=text, level="warning"))
+            places = ", ".join(options.places)
+            useless.append(f"{places} has no effect on {backend.name}; use ray")
         if options.template is not None:
             template = Path(batch.row.root, options.template)
             Workspaces(self._batch_folder, keep=options.keep, template=template)
+        return [Notice(batch=batch.name, text=text, level="warning") for text in useless]
 
     @property
     def signal(self) -> int | None:
@@ -217,7 +218,8 @@ class Engine:
             for claim in claims:
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            if (row := tx.batch_by_id(self._recorded.id)) is not None:
+            row = tx.batch_by_id(self._recorded.id)
+            if row is not None and row.pending:  # else it counts up to its last outcome
                 row = row.ran_until(self._time(), clock.pauses)
                 tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
             tx.sign_off(number)
