@@ -23,7 +23,7 @@ from runyard.reports.printed import Output, printed
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
 from runyard.schedule import control
-from runyard.schedule.changed import present_code
+from runyard.schedule.changed import Code, present_code
 from runyard.schedule.engine import Engine
 from runyard.schedule.loop import End
 from runyard.schedule.registration import Start, add_replicates, go_on, put_on_record
@@ -105,7 +105,7 @@ class Yard:
         batch = batch.with_options(**options)
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         try:
-            start = self._register(batch, fresh)
+            start = self._register(batch, fresh, place.name)
         except BaseException:
             place.close()
             raise
@@ -142,7 +142,7 @@ class Yard:
             with self.store.transaction() as tx:
                 recorded = StoredBatch(tx.update_batch(recorded.id, **changes))
         with self.store.snapshot() as view:
-            code = present_code(view, recorded)
+            code = present_code(view, recorded, backend)
         start = self._tidied(go_on(self.store, recorded, code, settled.changed))
         place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
         return self._run(start, place, {}, codec, progress, on_event)
@@ -162,7 +162,7 @@ class Yard:
         """Go on with a batch beside others, until nothing is left to take or it is preempted."""
         with self.store.snapshot() as view:
             recorded = StoredBatch(self._row(view.batch(name), name))
-            code = {} if recorded.listed else present_code(view, recorded)
+            code = Code({}, []) if recorded.listed else present_code(view, recorded, backend)
         # Others may be at work: what is recorded is not for one of them to take back.
         refuses = recorded.options.changed == "refuse"
         start = go_on(self.store, recorded, code, "refuse" if refuses else "keep")
@@ -360,14 +360,14 @@ class Yard:
         folder = self.batch_folder(name)
         return Result(self.store, name, codec=codec, end=reason, ran=ran, folder=folder)
 
-    def _register(self, batch: Batch, fresh: bool) -> Start:
+    def _register(self, batch: Batch, fresh: bool, backend: str = "serial") -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
         _check_rule(batch.options.until, listed=batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
-        return self._tidied(put_on_record(self.store, batch, found, root=root))
+        return self._tidied(put_on_record(self.store, batch, found, root=root, backend=backend))
 
     def _tidied(self, start: Start) -> Start:
         if start.again:

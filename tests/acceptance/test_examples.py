@@ -15,7 +15,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN = ("-m", "runyard", "run")
-PATIENCE = 60
+PATIENCE = 110
 
 
 class Example(NamedTuple):

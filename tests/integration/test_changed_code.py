@@ -200,6 +200,59 @@ def test_a_module_edited_after_its_import_is_told(project: Project, tmp_path: Pa
         project.run([1, 2])
 
 
+@pytest.mark.parametrize("growing", ["run", "resume"])
+def test_what_workers_made_of_an_edited_file_is_of_another_version(
+    project: Project, tmp_path: Path, growing: str
+) -> None:
+    """This process has the old code still, and its workers load the new one."""
+
+    def grow() -> ry.Result:
+        if growing == "run":
+            return project.run([1, 2, 3, 4], backend="processes", workers=2)
+        return ry.Yard().resume("b", workers=2, progress=False, budget={})
+
+    project.run([1, 2, 3, 4], backend="processes", workers=2, budget={"tasks": 2})
+    (tmp_path / "helper_of_jobs.py").write_text("def grow(x):\n    return x + 100  # no reload\n")
+    with pytest.warns(ry.CodeChangedWarning) as told:
+        result = grow()
+    assert values(result) == [2, 3, 103, 104]
+    assert any("edited after it was imported" in str(each.message) for each in told)
+    (versions,) = result.mixed_code.values()
+    assert [version.outcomes for version in versions] == [2, 2]
+    with pytest.warns(ry.CodeChangedWarning):
+        again = project.run([1, 2, 3, 4], backend="processes", workers=2, changed="rerun")
+    assert (values(again), again.mixed_code) == ([101, 102, 103, 104], {})
+
+
+def test_a_file_edited_while_workers_come_and_go_is_told(project: Project, tmp_path: Path) -> None:
+    """Task 0 changes the helper and takes its worker along; the next one loads the new code."""
+    (tmp_path / "jobs_of_test.py").write_text(
+        "import os\nfrom pathlib import Path\nfrom helper_of_jobs import grow\n\n"
+        "def job(x):\n"
+        "    if x == 0 and not Path('edited').exists():\n"
+        "        Path('edited').touch()\n"
+        "        Path('helper_of_jobs.py').write_text('def grow(x): return x + 100')\n"
+        "        os._exit(3)\n"
+        "    return grow(x)\n"
+    )
+    words: dict[str, Any] = {"backend": "processes", "workers": 1, "retries": 1}
+    with pytest.warns(ry.CodeChangedWarning, match="helper_of_jobs.py: edited while the b") as told:
+        assert values(project.run([0, 1], **words)) == [100, 101]
+    assert (len(told), told[0].filename) == (1, __file__)
+    logged = [event.get("text", "") for event in ry.Yard().events("b")]
+    assert any("outcomes of this run may be of either" in text for text in logged)
+
+
+def test_every_run_warns_where_the_same_line_runs_again(project: Project) -> None:
+    project.run([1, 2])
+    project.edit("x + 100")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            project.run([1, 2])
+    assert [each.category for each in told] == [ry.CodeChangedWarning] * 3
+
+
 def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
     with pytest.raises(UsageError, match="changed is 'rurun'"):
         project.run([1], changed="rurun")

@@ -14,7 +14,7 @@ import pytest
 from databases import postgres_url
 from polling import eventually
 from running import meanwhile
-from sample_tasks import held, wait_for
+from sample_tasks import fails, held, wait_for
 
 import runyard as ry
 from runyard import clock
@@ -152,3 +152,22 @@ ry.run(counted_batch(sys.argv[2]), yard=sys.argv[1], backend="serial", progress=
     assert 0 < len(started) < 1500
     assert result.stats.seconds > max(started) - min(started)
     assert "in 0.00 s" not in result.headline()
+
+
+def test_the_time_of_a_batch_counts_up_to_its_cancel_while_nothing_runs(tmp_path: Path) -> None:
+    batch = ry.grid(fails, x=[1], name="b", seed=7).with_options(retries=1, backoff=60)
+
+    def cancel() -> None:
+        with ry.Yard(tmp_path / "yard") as other:
+            assert eventually(lambda: is_waiting(other))
+            jump.by += 30
+            other.cancel("b")
+
+    def is_waiting(yard: ry.Yard) -> bool:
+        with yard.store.snapshot() as view:
+            row = view.batch("b")
+            return row is not None and len(view.attempts(row.id)) == 1
+
+    with jumping() as jump, ry.Yard(tmp_path / "yard") as yard, meanwhile(cancel):
+        assert yard.run(batch, backend="serial", progress=False).stats.cancelled == 1
+        assert seconds(yard) > 30

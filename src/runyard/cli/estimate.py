@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runyard.cli.session import style
+from runyard.schedule.budget import NAMED
 from runyard.spec.status import Status
 from runyard.spec.task import UNITS
 
@@ -27,6 +28,8 @@ class Estimate:
     workers: int
     seconds: float | None = None  # None: there is nothing to tell it from
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()  # metrics asked for that no outcome on record has
+    known: tuple[str, ...] = ()  # those that there are
 
     def lines(self, budget: dict[str, float]) -> list[str]:
         """The estimate for people."""
@@ -44,11 +47,17 @@ class Estimate:
             half = math.inf if each["half"] is None else each["half"]
             limit = f" of a budget of {budget[name]:g}" if name in budget else ""
             found.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
+        listed = ", ".join(self.known[:NAMED]) + (", …" if len(self.known) > NAMED else "")
+        found += [
+            f"{name}: no outcome on record has this metric; there are: {listed or 'none'}"
+            for name in self.absent
+        ]
         return found
 
     def document(self) -> dict[str, Any]:
         """The estimate as JSON."""
-        return {"seconds": self.seconds, "workers": self.workers, "metrics": self.metrics}
+        metrics = {**self.metrics, **dict.fromkeys(self.absent)}
+        return {"seconds": self.seconds, "workers": self.workers, "metrics": metrics}
 
 
 def estimate(yard: Yard, result: Result, left: int, workers: int, asked: list[str]) -> Estimate:
@@ -57,7 +66,9 @@ def estimate(yard: Yard, result: Result, left: int, workers: int, asked: list[st
     if not count:
         return Estimate(0, left, workers)
     seconds = mean * left / max(1, min(workers, left))
-    return Estimate(count, left, workers, seconds, _sums(result, left, asked))
+    known = tuple(result.columns.names)
+    absent = tuple(n for n in dict.fromkeys(asked) if n not in UNITS and n not in known)
+    return Estimate(count, left, workers, seconds, _sums(result, left, asked), absent, known)
 
 
 def _timings(yard: Yard, result: Result) -> tuple[int, float]:

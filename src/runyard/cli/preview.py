@@ -81,6 +81,8 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
         done = 0 if kept is None else kept.row.done - len(again)
         runs = max(0, int(min(left, batch.options.budget.get(TASKS, done + left) - done)))
         rest = Estimate(0, runs, backend.lanes)
+        if kept is not None and runs and not again:
+            _check_metrics(kept, batch, result)
         if yard is not None and result is not None:
             rest = estimate(yard, result, runs, backend.lanes, _asked(batch))
         seed = batch.seed if kept is None else kept.seed
@@ -185,7 +187,7 @@ def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
     from runyard.schedule.registration import code_of
     from runyard.schedule.targets import check_targets
 
-    code = code_of(batch, check_targets(batch, os.getcwd())).code
+    code = code_of(batch, check_targets(batch, os.getcwd()), "serial").fingerprints
     with yard.store.snapshot() as view:
         return find_change(view, kept, code, batch.options.changed)
 
@@ -217,6 +219,19 @@ def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backe
             session.note(event.text)
 
     Engine(scratch.store, planned, backend, scratch.folder, note)
+
+
+def _check_metrics(kept: StoredBatch, batch: Batch, result: Result | None) -> None:
+    """Refuse metrics that what is recorded does not have, as the run would."""
+    from runyard.schedule.budget import Budget
+
+    if result is None or not batch.options.reads_values:
+        return
+    budget, shown = batch.options.budget, batch.options.metric
+    meter = Budget(budget, shown, kept.codec, done=0, seconds=0.0, rows=result.rows())
+    missing = meter.missing()
+    if missing is not None:
+        raise meter.error(kept.name, missing)
 
 
 def _asked(batch: Batch) -> list[str]:

@@ -96,7 +96,8 @@ def gc(session: Session, older_than: str, dry_run: bool) -> int:
                 prune_empty(path.parent, yard.folder / "batches")
         store = _compact(session, yard, dry_run=dry_run)
     verb = "would be removed" if dry_run else "removed"
-    session.say(f"{len(removed):,} {verb}, {_size(freed)}")
+    spare = f"; {_size(store['bytes'])} of free space in the store" if store["bytes"] else ""
+    session.say(f"{len(removed):,} {verb}, {_size(freed)}{spare}")
     document = {"removed": removed, "bytes": freed, "store": store, "dry_run": dry_run}
     session.document(document)
     return 0

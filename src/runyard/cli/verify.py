@@ -221,7 +221,7 @@ def _code(yard: Yard, recorded: StoredBatch, chosen: Collection[int]) -> Code:
     from runyard.store.versions import outdated
 
     with yard.store.snapshot() as view:
-        others = outdated(view, recorded, present_code(view, recorded))
+        others = outdated(view, recorded, present_code(view, recorded, "serial").fingerprints)
         tasks = set().union(*others.values())
         return Code(len(tasks.intersection(chosen)), mixed_code(view, recorded))
 

@@ -114,18 +114,14 @@ class Result:
             engines = self._engines(view, row.id)
         running = min(row.pending, sum(e.running for e in engines))
         rate = sum(e.rate for e in engines)
+        at_work = bool(engines and row.pending)  # else they wait for more
+        row = row.ran_until(clock.now()) if at_work else row
         return Stats(
-            total=row.total,
-            queued=row.pending - running,
-            running=running,
-            completed=row.completed,
-            failed=row.failed,
-            cancelled=row.cancelled,
-            seconds=(row.ran_until(clock.now()) if engines else row).seconds,
-            rate=rate if engines else (row.done / row.seconds if row.seconds else 0.0),
-            eta=row.pending / rate if rate else None,
-            workers=sum(e.workers for e in engines),
-        )
+            total=row.total, queued=row.pending - running, running=running,
+            completed=row.completed, failed=row.failed, cancelled=row.cancelled,
+            seconds=row.seconds, rate=rate if at_work else row.mean_rate,
+            eta=row.pending / rate if rate else None, workers=sum(e.workers for e in engines),
+        )  # fmt: skip
 
     def engines_alive(self) -> set[int]:
         """The numbers of the engines that run the batch now."""

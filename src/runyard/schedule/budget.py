@@ -112,11 +112,12 @@ class Budget:
             "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
         )
         listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
-        close = _closest(missing, known)
+        close = _closest(missing, [name for name in known if name != missing])
+        returned = "returned as a finite number" if missing in self._found else "returned"
         option = f"--budget {close}=…" if missing in self._budget else f"--metric {close}"
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
-            f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} returned",
+            f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} {returned}",
             hint=f"their metrics: {listed or 'none, they return no numbers'}"
             + (f"\ndid you mean {close!r}? {go_on}" if close else "")
             + "\nwhat is recorded is kept",
@@ -146,11 +147,15 @@ class Budget:
             numbers = dict(leaves(decode_as(self._codec, row[3])))
             if self._unseen:
                 self._found |= dict.fromkeys(numbers)
-                self._unseen -= numbers.keys()
+                self._unseen -= {k for k, v in numbers.items() if self._says_something(k, v)}
             for name in found.keys() & numbers.keys():
                 found[name].append(numbers[name])
         for name, values in found.items():
             self._metrics[name].add_array(values)
+
+    def _says_something(self, name: str, number: float) -> bool:
+        """Whether a metric with this number is one; a budget of NaN would be no limit."""
+        return name not in self._budget or math.isfinite(number)
 
 
 def _closest(name: str, known: list[str]) -> str | None:

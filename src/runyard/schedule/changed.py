@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runyard.attempt.load import load
+from runyard.backends import backend_class
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
 from runyard.events import CodeChanged, Notice
 from runyard.schedule import control
 from runyard.schedule.sharing import targets
 from runyard.spec.edited import edited
-from runyard.spec.fingerprint import fingerprint
+from runyard.spec.fingerprint import examine
 from runyard.spec.task import Changed, Target
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.rows import BatchRow
@@ -23,6 +26,14 @@ from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import outdated
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+class Code(NamedTuple):
+    """What functions are made of, as a backend runs them."""
+
+    fingerprints: dict[str, str]
+    edited: list[str]  # files that this process has imported as they were before their last edit
+    loaded: frozenset[str] = frozenset()  # modules that workers load by themselves
 
 
 class Change(NamedTuple):
@@ -41,17 +52,20 @@ class Settled(NamedTuple):
 
 
 def warn(text: str) -> None:
-    """Warn the caller, where in their own code they called Runyard."""
+    """Warn the caller, where in their own code they called Runyard; each time anew."""
     frame: FrameType | None = sys._getframe()
-    depth = 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(text, CodeChangedWarning, stacklevel=depth + 1)
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(text, CodeChangedWarning, stacklevel=1)
+        return
+    # `warnings.warn` would tell the same line of a program only once.
+    file, module = frame.f_code.co_filename, frame.f_globals.get("__name__")
+    warnings.warn_explicit(text, CodeChangedWarning, file, frame.f_lineno, module)
 
 
-def edited_modules(batch: str, modules: Iterable[str]) -> list[Notice]:
+def edited_notices(batch: str, files: Collection[str]) -> list[Notice]:
     """Warn of modules that this process knows as they were before their last edit."""
-    files = edited(modules)
     if not files:
         return []
     text = (
@@ -62,16 +76,55 @@ def edited_modules(batch: str, modules: Iterable[str]) -> list[Notice]:
     return [Notice(batch=batch, text=text, level="warning")]
 
 
-def present_code(view: Snapshot, recorded: StoredBatch) -> dict[str, str]:
-    """The fingerprints that the batch's code has in this process, where it is found by name."""
+def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
+    """Warn once of files that were edited since the run began: each worker loads them anew."""
+    files = [file for file in edited(code.loaded) if file not in code.edited]
+    if not files:
+        return []
+    code.edited.extend(files)
+    text = (
+        f"{' and '.join(files)}: edited while the batch ran; workers that started after that have "
+        "loaded the new code, and outcomes of this run may be of either"
+    )
+    warn(text)
+    return [Notice(batch=batch, text=text, level="warning")]
+
+
+def examined(functions: Mapping[str, Callable[..., Any]], backend: str) -> Code:
+    """Examine functions. Workers of their own process load modules as their files are now."""
+    anew = backend_class(backend).capabilities.survives_crash
+    fingerprints: dict[str, str] = {}
+    files, modules = set[str](), set[str]()
+    for name, function in functions.items():
+        found = examine(function)
+        stale = edited(found.modules)
+        files.update(stale)
+        modules.update(found.modules)
+        fingerprints[name] = (
+            _with_files(found.fingerprint, stale) if anew and stale else found.fingerprint
+        )
+    return Code(fingerprints, sorted(files), frozenset(modules if anew else ()))
+
+
+def _with_files(fingerprint: str, files: Collection[str]) -> str:
+    """Something else for each content of the files, which only workers load."""
+    content = hashlib.sha256(fingerprint.encode())
+    for file in files:
+        with contextlib.suppress(OSError):
+            content.update(Path(file).read_bytes())
+    return content.hexdigest()[:16]
+
+
+def present_code(view: Snapshot, recorded: StoredBatch, backend: str) -> Code:
+    """The batch's code as it is now, where it is found by name."""
     called = targets(view, recorded.row)
     elsewhere = {target.ref for target in called if target.kind in ("value", "shell")}
-    code = {}
+    functions = {}
     for name in ({target.ref for target in called} | recorded.versions.keys()) - elsewhere:
         # A task whose function is gone fails by itself.
         with contextlib.suppress(BadTarget):
-            code[name] = fingerprint(load(Target.parse(name), recorded.row.root))
-    return code
+            functions[name] = load(Target.parse(name), recorded.row.root)
+    return examined(functions, backend)
 
 
 def find_change(

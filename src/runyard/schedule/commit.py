@@ -54,6 +54,7 @@ class Committer:
         self._total = run.batch.row.total  # a grid may have grown since
         self._reported: EngineState | None = None  # what the store knows of this engine
         self._time = clock.steady()
+        self._was_over = not run.batch.row.pending  # as of the last commit
 
     def commit(
         self, writes: PendingWrites, token: str, state: EngineState | None, *, unsure: bool,
@@ -181,12 +182,11 @@ class Committer:
             engines=1 + sum(run.store.alive(row.id) for row in others),
         )
 
-    def _count(
-        self, tx: Transaction, writes: PendingWrites, state: EngineState | None
-    ) -> BatchRow:
+    def _count(self, tx: Transaction, writes: PendingWrites, state: EngineState | None) -> BatchRow:
         """The batch as it stands now, with the time that it has been run.
 
-        That time is written with outcomes, and now and then by itself while tasks take long.
+        That time is written with outcomes, now and then by itself while tasks take long, and when
+        others have ended the last task.
         """
         row, now = tx.batch_by_id(self._run.id), self._time()
         if row is None:
@@ -197,7 +197,9 @@ class Committer:
                 hint="run `runyard doctor`",
             )
         is_due = row.counted is not None and now - row.counted > COUNT_SECONDS
-        if writes.groups or (is_due and state is not None and state.running):
+        is_over = not (row.pending or self._was_over)
+        self._was_over = not row.pending
+        if writes.groups or is_over or (is_due and state is not None and state.running):
             ran = row.ran_until(now, clock.pauses)
             return tx.update_batch(row.id, seconds=ran.seconds, counted=ran.counted)
         return row

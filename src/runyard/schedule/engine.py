@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from runyard.events import (
     RunDescribed,
 )
 from runyard.schedule.agenda import Agenda
+from runyard.schedule.changed import Code, edited_meanwhile
 from runyard.schedule.control import forget_requests, is_running
 from runyard.schedule.judge import Judge
 from runyard.schedule.loop import End, Loop
@@ -64,7 +65,7 @@ class Engine:
         spent: float = 0.0,
         preempted: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
-        code: Mapping[str, str] | None = None,
+        code: Code | None = None,
         opening: Sequence[Event] = (),
     ) -> None:
         self._store = store
@@ -78,17 +79,18 @@ class Engine:
         self._outranked = preempted  # of a worker: whether something more urgent waits
         self._number: int | None = None  # while it runs
         self._limit = limit  # outcomes in all after which this run ends
-        self._code = code or {}  # fingerprints of the functions that it runs
-        self._opening = opening  # what the run has to tell before it begins
+        self._code = code or Code({}, [])  # of the functions that it runs
+        # What the run has to tell before it begins.
+        self._opening = [*opening, *self._check_options()]
         self._redactor = Redactor()
         self._time = clock.steady()
-        self._check_options()
         self._seed_before = ""  # the hash seed of what is recorded
         self._signals = Signals(self._tell, lambda: store.hurry(StoreAway.last_seconds))
 
-    def _check_options(self) -> None:
-        """Refuse what this backend or its workers could not do, or could not read."""
+    def _check_options(self) -> list[Notice]:
+        """Refuse what this backend or its workers could not do or read; tell what has no effect."""
         batch, options, backend = self._recorded, self._recorded.options, self._backend
+        useless = []
         _ = batch.plan  # read here, so that damage is named before workers start
         if options.chdir and not backend.capabilities.own_directory:
             raise UsageError(
@@ -96,14 +98,14 @@ class Engine:
                 hint="use processes, or ctx.workspace without changing into it",
             )
         if options.memory is not None and not backend.capabilities.memory_limit:
-            text = f"the memory limit has no effect on {backend.name}; use processes"
-            self._publish(Notice(batch=batch.name, text=text, level="warning"))
+            useless.append(f"the memory limit has no effect on {backend.name}; use processes")
         if options.places and not backend.capabilities.places:
-            text = f"{', '.join(options.places)} has no effect on {backend.name}; use ray"
-            self._publish(Notice(batch=batch.name, text=text, level="warning"))
+            places = ", ".join(options.places)
+            useless.append(f"{places} has no effect on {backend.name}; use ray")
         if options.template is not None:
             template = Path(batch.row.root, options.template)
             Workspaces(self._batch_folder, keep=options.keep, template=template)
+        return [Notice(batch=batch.name, text=text, level="warning") for text in useless]
 
     @property
     def signal(self) -> int | None:
@@ -147,6 +149,8 @@ class Engine:
             self._signals.loop = loop
             reached = loop.run()
             self._store.check_place()  # or all of it may be recorded nowhere
+            for event in edited_meanwhile(self._recorded.name, self._code):
+                self._say(recorder, event)
             end = reached
         if meter is not None and end in (End.METRIC, End.FINISHED):
             missing = meter.missing(at_the_end=end is End.FINISHED)
@@ -201,7 +205,7 @@ class Engine:
         }  # fmt: skip
         before, seed = StoredBatch(found), self._backend.hash_seed()
         self._seed_before = hash_seed_of(before) if found.done else ""
-        code = extended(before, self._code, number, clock.now(), seed)
+        code = extended(before, self._code.fingerprints, number, clock.now(), seed)
         if code is not None:
             changes["code"] = code
         return StoredBatch(tx.update_batch(found.id, **changes))
@@ -213,7 +217,8 @@ class Engine:
             for claim in claims:
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            if (row := tx.batch_by_id(self._recorded.id)) is not None:
+            row = tx.batch_by_id(self._recorded.id)
+            if row is not None and row.pending:  # else it counts up to its last outcome
                 row = row.ran_until(self._time(), clock.pauses)
                 tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
             tx.sign_off(number)
@@ -354,7 +359,11 @@ class Engine:
             gpus=options.gpus,
             resources=options.resources,
             runtime_env=options.runtime_env,
-            code={ref: code for ref, code in self._code.items() if ref not in self._functions},
+            code={
+                ref: code
+                for ref, code in self._code.fingerprints.items()
+                if ref not in self._functions
+            },
         )
 
     @property

@@ -216,7 +216,9 @@ class Lifecycle:
             self._crashed(claim, loss)
         else:
             classes = [loss.error, "TaskError", "RunyardError"]
-            self._failed(claim, Failure(self._row(loss, loss.reason), classes, printed=loss.printed))
+            self._failed(
+                claim, Failure(self._row(loss, loss.reason), classes, printed=loss.printed)
+            )
 
     def _crashed(self, claim: HeldClaim, loss: Loss) -> None:
         """Give the task another attempt, or record it as failed."""
@@ -276,7 +278,7 @@ class Lifecycle:
         )  # fmt: skip
         self.has_failed_fast |= run.options.fail_fast
 
-    # 6. Recorded
+    # 6. StoredBatch
 
     def _record(
         self, claim: HeldClaim, rows: Sequence[OutcomeRow], printed: Sequence[Printed] = ()

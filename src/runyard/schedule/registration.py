@@ -10,11 +10,10 @@ import msgspec
 from runyard import clock
 from runyard.errors import BadSpec, SpecChanged
 from runyard.events import Event, Notice
-from runyard.schedule.changed import Settled, edited_modules, settle_changes, warn
+from runyard.schedule.changed import Code, Settled, edited_notices, examined, settle_changes, warn
 from runyard.spec import seeds
 from runyard.spec.batch import Batch, encode_listed
 from runyard.spec.codec import encode
-from runyard.spec.fingerprint import examine
 from runyard.spec.task import Changed, defaults_of
 from runyard.store import versions
 from runyard.store.base import Store, Transaction
@@ -26,7 +25,7 @@ class Start(NamedTuple):
     """What a run begins with."""
 
     recorded: StoredBatch
-    code: dict[str, str]  # fingerprints of the functions, as they are in this process
+    code: Code  # of the functions, as the backend runs them
     events: list[Event]  # what there is to tell
     again: list[int]  # tasks whose outcome was forgotten
 
@@ -38,29 +37,27 @@ class Registered(NamedTuple):
     notices: list[str]
 
 
-class Code(NamedTuple):
-    """What a batch's functions are made of."""
-
-    code: dict[str, str]  # their fingerprints
-    modules: frozenset[str]  # of the project, that they reach
-
-
-def code_of(batch: Batch, found: Mapping[str, Callable[..., Any]]) -> Code:
+def code_of(batch: Batch, found: Mapping[str, Callable[..., Any]], backend: str) -> Code:
     """Examine the functions of a batch; `found` are those that are imported."""
-    examined = {ref: examine(fn) for ref, fn in {**found, **batch.functions}.items()}
-    code = {ref: each.fingerprint for ref, each in examined.items()} | batch.sources
-    return Code(code, frozenset[str]().union(*(each.modules for each in examined.values())))
+    code = examined({**found, **batch.functions}, backend)
+    return code._replace(fingerprints=code.fingerprints | batch.sources)
 
 
 def put_on_record(
-    store: Store, batch: Batch, found: Mapping[str, Callable[..., Any]], *, root: str
+    store: Store,
+    batch: Batch,
+    found: Mapping[str, Callable[..., Any]],
+    *,
+    root: str,
+    backend: str,
 ) -> Start:
     """Record a batch, or find it on record, and look whether its code has changed since.
 
     `found` are those of its functions that are imported.
     """
     batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
-    code, modules = code_of(batch, found)
+    found_code = code_of(batch, found, backend)
+    code = found_code.fingerprints
 
     def record(tx: Transaction) -> tuple[Registered, Settled]:
         grown = batch
@@ -73,18 +70,18 @@ def put_on_record(
     enrolled, settled = store.write(record)
     name = enrolled.row.name
     notices = [Notice(batch=name, text=text) for text in enrolled.notices]
-    return _start(enrolled.row, code, settled, [*notices, *edited_modules(name, modules)])
+    notices += edited_notices(name, found_code.edited)
+    return _start(enrolled.row, found_code, settled, notices)
 
 
-def go_on(store: Store, recorded: StoredBatch, code: dict[str, str], changed: Changed) -> Start:
-    """Go on with a batch on record, of which this process has this code."""
-    settled = store.write(lambda tx: settle_changes(tx, store, recorded, code, changed))
-    return _start(recorded.row, code, settled, [])
+def go_on(store: Store, recorded: StoredBatch, code: Code, changed: Changed) -> Start:
+    """Go on with a batch on record, of which this is the code now."""
+    now = code.fingerprints
+    settled = store.write(lambda tx: settle_changes(tx, store, recorded, now, changed))
+    return _start(recorded.row, code, settled, edited_notices(recorded.name, code.edited))
 
 
-def _start(
-    row: BatchRow, code: dict[str, str], settled: Settled, notices: Sequence[Event]
-) -> Start:
+def _start(row: BatchRow, code: Code, settled: Settled, notices: Sequence[Event]) -> Start:
     for event in settled.events:
         if event.action == "keep":
             warn(event.text)

@@ -105,7 +105,7 @@ class _Walk:
     def _described(self, value: Any, deep: bool) -> Any:  # noqa: C901
         if isinstance(value, FunctionType):
             return self._function(value, deep)
-        if isinstance(value, functools.partial):
+        if isinstance(value, functools.partial | functools.partialmethod):
             parts = value.func, value.args, value.keywords
             return "partial", *(self.of(part, deep=deep) for part in parts)
         if isinstance(value, MethodType):
@@ -183,7 +183,8 @@ class _Walk:
                 yield name, self.of(value, deep=True) if deep else self._kept(owner, name, value)
             elif id(value) not in self._inside:  # a package may name itself
                 self._inside.add(id(value))
-                yield name, list(self._named(vars(value), value.__name__, names, deep=False))
+                inside = names | _called(value) if "getattr" in names else names
+                yield name, list(self._named(vars(value), value.__name__, inside, deep=False))
                 self._inside.discard(id(value))
 
     def _kept(self, owner: str, name: str, value: Any) -> Any:
@@ -246,6 +247,11 @@ def _held_modules(function: Any) -> dict[str, Any]:
             if isinstance(cell.cell_contents, ModuleType):
                 found[name] = cell.cell_contents
     return found
+
+
+def _called(module: ModuleType) -> set[str]:
+    """Names of a module's functions and classes, of which `getattr` may ask for any."""
+    return {name for name, value in vars(module).items() if callable(value)}
 
 
 def _order(value: Any) -> tuple[str, str]:

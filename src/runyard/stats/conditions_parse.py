@@ -59,7 +59,9 @@ def read(text: str) -> tree.Test:
     found = reader.expression(0)
     if reader.word.kind != "end":
         known = isinstance(found, tree.Test)
-        raise reader.unexpected("'and', 'or' or the end" if known else "a comparison such as <")
+        expected = "'and', 'or' or the end" if known else "a comparison such as <"
+        hint = 'quote a name with dashes: "my-batch".failed' if reader.splits_a_name else None
+        raise reader.unexpected(expected, hint)
     return reader.test(found, start)
 
 
@@ -75,6 +77,13 @@ class _Reader:
     @property
     def word(self) -> _Word:
         return self._words[self._at]
+
+    @property
+    def splits_a_name(self) -> bool:
+        """Whether the word goes on where a number ends, as in `walk-12ab`."""
+        before = self._words[self._at - 1]
+        ends = before.at + len(before.text)
+        return before.kind == "number" and ends == self.word.at and self.word.kind != "sign"
 
     def expression(self, floor: int) -> _Node:
         """A term or a test whose signs all bind at least as tightly as `floor`."""

@@ -46,6 +46,11 @@ class BatchRow(msgspec.Struct, frozen=True):
         """How many have none."""
         return self.total - self.done
 
+    @property
+    def mean_rate(self) -> float:
+        """Outcomes a second, over the time during which engines have run the batch."""
+        return self.done / self.seconds if self.seconds else 0.0
+
     def ran_until(self, now: float, pauses: Pauses | None = None) -> BatchRow:
         """The row with the time counted in during which engines have run the batch until now.
 

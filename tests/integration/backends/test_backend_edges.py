@@ -293,6 +293,15 @@ def test_a_changed_function_is_a_notice_and_what_is_recorded_stays(
     assert any("grew from 1 to 2 tasks" in text for text in texts)
 
 
+def test_a_limit_without_effect_is_heard_and_logged(yard: ry.Yard) -> None:
+    seen: list[Event] = []
+    batch = ry.grid(lambda x: x, x=[1], name="b", seed=7)
+    yard.run(batch, backend="serial", memory="1GiB", progress=False, on_event=seen.append)
+    text = "the memory limit has no effect on serial; use processes"
+    assert [event.text for event in seen if isinstance(event, Notice)] == [text]
+    assert [event["text"] for event in yard.events("b") if event["event"] == "Notice"] == [text]
+
+
 # Places
 
 

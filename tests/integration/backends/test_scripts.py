@@ -38,7 +38,7 @@ def run(folder: Path, *command: str, stdin: str | None = None) -> list[str]:
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=100,
         check=False,
         env={**os.environ, "TMPDIR": str(folder)},
     )
@@ -96,7 +96,7 @@ print(list(result.values()))
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
             check=True,
         )
         assert done.stdout == "[True, False]\n"

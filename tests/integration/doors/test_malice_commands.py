@@ -46,9 +46,21 @@ def test_people_get_the_summary_and_what_to_type_next(runyard: Runyard) -> None:
     said = runyard(*RUN, "--tag", "try")
     assert "mallory, of runs" in said.out
     assert "runyard report malice-try" in said.out
+    assert "malice-try: 4 of 4 completed in" in said.out
+    assert "malice-try: already complete, 4 of 4 completed\n" in runyard(*RUN, "--tag", "try").out
     assert runyard("report", "malice-try").code == 0
     page = Path(".runyard/batches/malice-try/report.html").read_text()
     assert "Who gets promoted" in page
+
+
+def test_runs_by_several_versions_of_the_parts_are_told(runyard: Runyard) -> None:
+    parts = "from runyard.doors.malice import Parts\n\ndef mine():\n    return Parts()\n"
+    words = ["malice", "run", "--tickets", "5", "--seed", "7", "--tag", "mine", "--no-progress"]
+    words += ["--parts", "mine.py:mine", "--backend", "serial"]
+    Path("mine.py").write_text(parts)
+    assert "mixed code" not in runyard(*words, "--runs", "2").out
+    Path("mine.py").write_text(parts.replace("    return", "    assert Parts\n    return"))
+    assert "mixed code: mine.py:mine has changed" in runyard(*words, "--runs", "3").out
 
 
 def test_ablations_are_one_command_and_one_table(runyard: Runyard) -> None:

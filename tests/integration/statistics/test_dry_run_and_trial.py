@@ -199,6 +199,25 @@ def test_a_trial_whose_tasks_fail_says_how_and_has_exit_code_1(cli: Call) -> Non
     assert "7 tasks take about" in said.out
 
 
+@pytest.mark.parametrize("words", [["--budget", "money=5"], ["--metric", "money"]])
+def test_a_metric_that_few_outcomes_do_not_have_is_named_and_one_that_many_lack_is_refused(
+    cli: Call, words: list[str]
+) -> None:
+    tried = cli(*COSTLY, *words, "--try", "3")
+    assert tried.code == 0, tried.err
+    absent = "money: no outcome on record has this metric; there are: cost, x"
+    assert absent in tried.out
+    dry = cli(*COSTLY, *words, "--dry-run", "--json")
+    assert (dry.code, dry.last["metrics"]) == (0, {"money": None})
+    assert absent in cli(*COSTLY, *words, "--dry-run").out
+    assert cli(*COSTLY, *words).code == 2
+    for more in (["--dry-run"], ["--try", "3"], []):
+        refused = cli(*COSTLY, *words, *more)
+        assert refused.code == 2
+        assert "none of 10 completed tasks of b returned" in refused.err
+    assert recorded() == {"b": 10}
+
+
 def test_a_run_with_a_limit_ends_after_as_many_further_outcomes(yard: ry.Yard) -> None:
     batch = ry.grid(constant, x=range(10), name="b")
     for done in (4, 8, 10):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import sqlite3
@@ -168,6 +169,10 @@ def test_gc_compacts_what_clear_left_and_not_while_an_engine_lives(
         yard.store.release_liveness(engine)
     would = cli("gc", "--dry-run", "--json").last["store"]
     assert size(tmp_path / ".runyard/yard.db") == before
+    said = cli("gc", "--dry-run").out
+    assert re.search(
+        r"0 would be removed, 0 B; [\d.]+ [kM]B of free space in the store$", said.strip()
+    )
     done = cli("gc", "--json").last["store"]
     assert done["bytes"] >= would["bytes"] > before / 2
     assert size(tmp_path / ".runyard/yard.db") <= before - would["bytes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -114,13 +115,18 @@ def test_a_forked_child_holds_none_of_the_locks(path: Path) -> None:
         os._exit(0)
 
     def held() -> set[str]:
-        found = {entry.readlink().name for entry in Path(f"/proc/{child}/fd").iterdir()}
+        found = set()
+        for entry in Path(f"/proc/{child}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+                found.add(entry.readlink().name)
         return found & {"7.alive", "yard.lock"}
 
-    assert eventually(lambda: not held())
-    os.close(wait)
-    os.waitpid(child, 0)
-    os.close(go)
+    try:
+        assert eventually(lambda: not held())
+    finally:
+        os.close(wait)
+        os.waitpid(child, 0)
+        os.close(go)
     assert store.alive(7)
     store.release_liveness(7)
     assert not store.alive(7)

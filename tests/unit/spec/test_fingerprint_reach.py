@@ -119,6 +119,14 @@ def later(x):
     from sides.late import late
     return late(x)
 
+def chosen(x, name):
+    return getattr(sides.tools, name)(x)
+
+class Steps:
+    def move(self, x, far):
+        return x * far + 40
+    leap = functools.partialmethod(move, far=9)
+
 def calls(x):
     return [inner(x) for inner in (lambda y: scale(y),)]
 '''
@@ -246,6 +254,8 @@ def test_comments_docstrings_lines_and_what_is_not_reached_do_not_count(
     ("function", "file", "old", "new"),
     [
         ("colour", "model.py", "RED = 1", "RED = 2"),
+        ("chosen", "sides/tools.py", "    return x\n", "    return -x\n"),
+        ("Steps", "model.py", "far=9", "far=8"),
         ("calls", "sides/tools.py", "* 2", "* 3"),
         ("later", "sides/late.py", "+ 1", "+ 2"),
         ("later", "sides/deep.py", "* 10", "* 11"),

@@ -440,6 +440,8 @@ def test_a_rule_for_when_to_stop_may_subtract_metrics() -> None:
     [
         ("low95(my-batch - old) > 0", "quote a name with dashes"),
         ("low95(a - b - c) > 0", "quote a name with dashes"),
+        ("walk-2.failed < 1%", "quote a name with dashes"),
+        ("walk-12ab.failed < 1%", "quote a name with dashes"),
         ("new.p(a - b) < 1", "a difference is about two sides"),
         ("p(new) < 1", "expected '-'"),
         ("low95(new - ) < 1", "expected the name of the other side"),

@@ -102,13 +102,13 @@ def run(session: Session, **given: Any) -> int:
         return EXIT_FAILED
     with session.yard(create=True) as yard:
         show_notices(session, yard, progress=given["progress"])
-        interrupted = 0
+        interrupted, result = 0, None
         try:
-            carry_out(described, yard, **given)
+            result = carry_out(described, yard, **given)
         except (KeyboardInterrupt, SystemExit) as end:
             interrupted = code_of(end)
         try:
-            found = collect(yard, described.record_name)
+            found = collect(yard, described.record_name, result)
         except NotFound:
             return interrupted
         code = _tell(session, found)
@@ -121,6 +121,7 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 def _tell(session: Session, found: MaliceBatch) -> int:
     """Say what came out, for people or as JSON; the exit code that it stands for."""
     from runyard.doors.malice.results import RESULTS, SUMMARY
+    from runyard.reports.versions import mixed_lines
 
     result = found.result
     stats = result.stats
@@ -130,6 +131,8 @@ def _tell(session: Session, found: MaliceBatch) -> int:
         session.say(_table(found.comparisons))
         session.say()
     session.say(result.headline())
+    for line in mixed_lines(result.mixed_code):
+        session.say("  " + style(line, fg="yellow"))
     for group in result.failures() if stats.failed else []:
         session.say("  " + style(group.line(), fg="red"))
     session.say(f"  files: {found.folder}")

@@ -25,7 +25,7 @@ class Figures(NamedTuple):
     row: BatchRow
     engines: list[EngineRow]
     under_way: Running
-    rate: float  # outcomes a second, over the last seconds
+    rate: float  # outcomes a second: over the last seconds, or in all where nothing runs
     mean_wait: float
     max_wait: float
 
@@ -67,7 +67,10 @@ def figures(ledger: Ledger, view: Snapshot) -> Figures:
     times, waits = _latest(view, row)
     mean = fmean(times) if times else 0.0
     eta = None
-    if engines and times and row.pending:
+    at_work = bool(engines and row.pending)  # else they wait for more
+    if at_work:
+        row = row.ran_until(clock.now())
+    if at_work and times:
         elapsed = [mean / 2 if note is None else note.seconds for note in under_way.values()]
         lanes = sum(e.workers for e in engines)
         eta = seconds_left(mean, row.pending - running, elapsed[:running], lanes)
@@ -75,11 +78,12 @@ def figures(ledger: Ledger, view: Snapshot) -> Figures:
         total_tasks=row.total, queued=row.pending - running, running=running,
         completed=row.completed, failed=row.failed, cancelled=row.cancelled,
         start_time=row.started, end_time=row.finished,
-        total_execution_time=(row.ran_until(clock.now()) if engines else row).seconds,
+        total_execution_time=row.seconds,
         average_task_time=mean, estimated_time_remaining=eta,
     )  # fmt: skip
+    rate = sum(e.rate for e in engines) if at_work else row.mean_rate
     return Figures(
-        stats, row, engines, under_way, sum(e.rate for e in engines),
+        stats, row, engines, under_way, rate,
         fmean(waits) if waits else 0.0, max(waits, default=0.0),
     )  # fmt: skip
 

@@ -68,12 +68,12 @@ def _figures(found: Aggregate) -> Html:
         exact, z = told.get("exact"), told.get("z")
         rows.append(
             [
-                LABELS[name].strip(), f"{value:.5f}", f"{low:.5f} to {high:.5f}",
-                "" if exact is None else f"{exact:.5f}", "" if z is None else f"{z:+.2f}",
+                LABELS[name].strip(), f"{value:z.5f}", f"{low:z.5f} to {high:z.5f}",
+                "" if exact is None else f"{exact:z.5f}", "" if z is None else f"{z:+z.2f}",
             ]
         )  # fmt: skip
         if exact is not None and name.endswith(("ev_per_hand", "risk")):
-            label, note = f"{LABELS[name].strip()} − exact", "" if z is None else f"z {z:+.2f}"
+            label, note = f"{LABELS[name].strip()} − exact", "" if z is None else f"z {z:+z.2f}"
             estimates.append(Estimate(label, low - exact, value - exact, high - exact, note))
     chi, p = found.chi_square()
     heads = ["figure", "simulated", "95 % interval", "exact", "off by, in standard errors"]

@@ -55,8 +55,8 @@ def figure_lines(found: Aggregate) -> list[str]:
             [
                 LABELS[name],
                 plus_minus(value, (high - low) / 2),
-                "" if exact is None else f"{exact:.6f}",
-                "" if z is None else f"{z:+.2f}",
+                "" if exact is None else f"{exact:z.6f}",
+                "" if z is None else f"{z:+z.2f}",
             ]
         )
     chi, p = found.chi_square()

@@ -145,7 +145,7 @@ def run_batch(
     place = yard if isinstance(yard, Yard) else Yard(yard)
     name = described.record_name
     try:
-        carry_out(
+        result = carry_out(
             described, place, backend=backend, workers=workers, progress=progress,
             on_event=on_event, fresh=fresh, **options,
         )  # fmt: skip
@@ -153,20 +153,23 @@ def run_batch(
         with suppress(NotFound):  # nothing of it is recorded yet
             collect(place, name)
         raise
-    return collect(place, name)
+    return collect(place, name, result)
 
 
-def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **place: Any) -> None:
+def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **place: Any) -> Result:
     """Run what `describe` made, with progress by tickets."""
     assert described.plan is not None
     tickets = described.plan.fixed["tickets"]
     with show(yard.bus, progress, by_tickets(tickets)):
-        yard.run(described, progress=False, **place)
+        return yard.run(described, progress=False, **place)
 
 
-def collect(yard: Yard, name: str) -> MaliceBatch:
-    """The results of what is finished of a recorded batch, written and read."""
-    result = yard.results(name)
+def collect(yard: Yard, name: str, result: Result | None = None) -> MaliceBatch:
+    """The results of what is finished of a recorded batch, written and read.
+
+    `result` is what a run of it gave, which knows whether anything ran.
+    """
+    result = result or yard.results(name)
     folder = yard.batch_folder(name)
     found = MaliceBatch(result, folder / FOLDER, runs_of(result), [])
     running = result.stats.workers  # of another engine, whose runs are not over

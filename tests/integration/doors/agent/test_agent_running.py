@@ -195,6 +195,20 @@ def test_a_task_added_while_the_worker_lingers_is_run(queue: Queue) -> None:
     assert queue.counts()["completed"] == 2
 
 
+def test_what_a_finished_queue_took_does_not_grow_while_its_worker_waits(queue: Queue) -> None:
+    def told() -> tuple[Any, ...]:
+        data = queue.do("status").data
+        return data["total_execution_time"], data["rate"], data["throughput_per_minute"]
+
+    queue.add(params={"duration": 0.1})
+    queue.do("start")
+    assert queue.drained()
+    at_once = told()
+    assert min(at_once) > 0
+    assert eventually(lambda: not queue.is_up())
+    assert told() == at_once
+
+
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_the_eta_is_right_from_the_tenth_task_on(queue: Queue, lanes: int) -> None:
     tasks, each = 10 + 12 * lanes, 0.15

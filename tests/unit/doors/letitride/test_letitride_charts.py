@@ -12,7 +12,8 @@ from runyard.doors.letitride import charts, columns
 from runyard.doors.letitride.aggregate import Aggregate
 from runyard.doors.letitride.config import FullConfig, StrategyName
 from runyard.doors.letitride.config_output import ChartConfig
-from runyard.doors.letitride.words import histogram_text
+from runyard.doors.letitride.report import _figures as figures_table
+from runyard.doors.letitride.words import figure_lines, histogram_text
 
 
 def sessions(config: dict[str, Any], **cents: list[int]) -> Aggregate:
@@ -50,6 +51,15 @@ def test_without_a_bonus_its_chart_says_so() -> None:
 def test_the_exact_ev_of_a_bonus_that_is_not_played_is_not_minus_zero() -> None:
     found = sessions({}, main_profit=[-3000, 1000], bonus_profit=[0, 0])
     assert str(found.exact["bonus_ev_per_hand"]) == "0.0"
+
+
+def test_no_figure_is_minus_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sessions({}, main_profit=[-3000, 1000], bonus_profit=[0, 0])
+    nothing = {"value": -1e-9, "low": -1e-9, "high": 1e-9, "exact": -1e-9, "z": -1e-9}
+    monkeypatch.setattr(Aggregate, "figures", lambda _: {"ev_per_hand": dict(nothing)})
+    for shown in ("\n".join(figure_lines(found)), str(figures_table(found))):
+        assert "+0.00" in shown
+        assert not re.search(r"[-−]0\.0+(?!\d|e)", shown)
 
 
 @pytest.mark.parametrize(
