@@ -17,7 +17,7 @@ from runyard import clock
 from runyard.errors import MetricMissing, NotFound, StoreAway, StoreConflict, UsageError
 from runyard.events import BatchFinished, BatchStopped, Event
 from runyard.reports.progress import Progress
-from runyard.schedule.loop import End
+from runyard.schedule.ending import End
 from runyard.schedule.sharing import by_value, next_batch, unfinished
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import BatchRow

@@ -22,11 +22,12 @@ from runyard.events import Event, EventBus, Notice, read
 from runyard.reports.printed import Output, printed
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
-from runyard.schedule import control
+from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
+from runyard.schedule.ending import End
 from runyard.schedule.engine import Engine
-from runyard.schedule.loop import End
 from runyard.schedule.registration import Start, add_replicates, go_on, put_on_record
+from runyard.schedule.retries import requeue_status
 from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
@@ -77,7 +78,7 @@ class Yard:
         start = self._register(batch, fresh)
         for event in start.events:
             self.bus.publish(event)
-        return start.recorded.name
+        return start.batch.name
 
     def run(
         self,
@@ -173,8 +174,8 @@ class Yard:
         """Let the failed tasks run again at the next `resume`; how many there are."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            control.refuse_running(tx, self.store, recorded)
-            tasks = control.requeue_status(tx, recorded, Status(status))
+            cancelling.refuse_running(tx, self.store, recorded)
+            tasks = requeue_status(tx, recorded, Status(status))
         self._remove_files(name, tasks)
         return len(tasks)
 
@@ -193,16 +194,16 @@ class Yard:
         """Cancel a batch, or one task and those that come after it, running or not; how many."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            running = control.is_running(tx, self.store, recorded)
+            running = cancelling.is_running(tx, self.store, recorded)
             if task is None:
-                return control.cancel_batch(tx, recorded, running=running)
-            return control.cancel_task(tx, recorded, task, running=running)
+                return cancelling.cancel_batch(tx, recorded, running=running)
+            return cancelling.cancel_task(tx, recorded, task, running=running)
 
     def clear(self, name: str) -> None:
         """Forget a batch: its record, its files, everything."""
         recorded = self.recorded(name)
         with self.store.transaction() as tx:
-            control.refuse_running(tx, self.store, recorded)
+            cancelling.refuse_running(tx, self.store, recorded)
             tx.delete_batch(recorded.id)
         remove_tree(self.batch_folder(name))
 
@@ -273,7 +274,7 @@ class Yard:
         preempted: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
     ) -> Result:
-        recorded = start.recorded
+        recorded = start.batch
         with contextlib.ExitStack() as stack:
             stack.callback(backend.close)
             if on_event is not None:
@@ -286,9 +287,9 @@ class Yard:
             while more is not None:
                 recorded = more
                 if recorded.row.pending:
-                    start = start._replace(recorded=recorded)
-                    spent, ran = clock.monotonic() - begin, True
-                    end = self._run_once(start, backend, functions, spent, preempted, most)
+                    start = start._replace(batch=recorded)
+                    elapsed, ran = clock.monotonic() - begin, True
+                    end = self._run_once(start, backend, functions, elapsed, preempted, most)
                     start = start._replace(events=[])
                 more = self._grown(recorded, end, codec, functions)
                 backend = backend if more is None else backend.again()
@@ -302,13 +303,13 @@ class Yard:
         start: Start,
         backend: Backend,
         functions: dict[str, Callable[..., Any]],
-        spent: float,
+        elapsed: float,
         preempted: Callable[[Transaction], bool] | None,
         most: int | None,
     ) -> End:
         engine = Engine(
-            self.store, start.recorded, backend, self.folder, self.bus.publish, functions,
-            spent=spent, preempted=preempted, limit=most, code=start.code, opening=start.events,
+            self.store, start, backend, self.folder, self.bus.publish, functions=functions,
+            preempted=preempted, limit=most, elapsed=elapsed,
         )  # fmt: skip
         try:
             end = engine.run()
@@ -371,7 +372,7 @@ class Yard:
 
     def _tidied(self, start: Start) -> Start:
         if start.again:
-            self._remove_files(start.recorded.name, start.again)
+            self._remove_files(start.batch.name, list(start.again))
         return start
 
     def _remove_files(self, name: str, tasks: list[int]) -> None:

@@ -14,13 +14,17 @@ from running import output
 from sample_tasks import double, prints, prints_much
 
 import runyard as ry
+from runyard.backends.serial import SerialBackend
 from runyard.errors import StoreFull
 from runyard.reports.printed import Output
-from runyard.schedule.agenda import Held
-from runyard.schedule.commit import Committer, Entry, Waiting
+from runyard.schedule.commit import Committer
+from runyard.schedule.mailbox import OutcomeGroup, PendingWrites
+from runyard.schedule.ready_queue import HeldClaim
+from runyard.schedule.run import Run
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.spec.status import COMPLETED
 from runyard.store.memory import MemoryStore
+from runyard.store.stored_batch import StoredBatch
 
 LONG = 70 * 1024
 
@@ -154,9 +158,11 @@ def test_a_fresh_start_and_clear_forget_what_was_printed(yard: ry.Yard) -> None:
 # Together with outcomes
 
 
-def entry(batch: int, held: Held, task: int) -> Entry:
+def entry(batch: int, held: HeldClaim, task: int) -> OutcomeGroup:
     row = OutcomeRow.with_checksum(batch, task, COMPLETED, 0, b"", None, 1.0, 0.1, 1)
-    return Entry.of(held, Rows.of([row]), last=False, printed=[Printed(task, 0, b"out", b"")])
+    return OutcomeGroup.of(
+        held, Rows.of([row]), is_last=False, printed=[Printed(task, 0, b"out", b"")]
+    )
 
 
 @pytest.fixture
@@ -172,14 +178,15 @@ def parts(yard: ry.Yard) -> Any:
         store.acquire_liveness(engine)
         claim = tx.claim(row.id, engine, 10)
         assert claim is not None
-    return store, row, Committer(store, row, engine), Held(claim)
+    run = Run(store, StoredBatch(row), engine, SerialBackend(1), None, lambda _: None)  # type: ignore[arg-type]
+    return store, row, Committer(run), HeldClaim(claim)
 
 
 def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
     parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, row, committer, held = parts
-    waiting = Waiting(entries=[entry(row.id, held, 3)])
+    waiting = PendingWrites(groups=[entry(row.id, held, 3)])
 
     def full(*_: object) -> None:
         raise StoreFull("no room")
@@ -187,10 +194,10 @@ def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
     with monkeypatch.context() as patch:
         patch.setattr("runyard.store.memory.MemoryTransaction.batch_by_id", full)
         with pytest.raises(StoreFull):
-            committer.commit(waiting, "token", unsure=False, look=None)
+            committer.commit(waiting, "token", None, unsure=False, followers=False)
     with store.snapshot() as view:
         assert view.printed(row.id, 3) == []
-    committer.commit(waiting, "token", unsure=False, look=None)
+    committer.commit(waiting, "token", None, unsure=False, followers=False)
     with store.snapshot() as view:
         assert view.printed(row.id, 3) == [Printed(3, 0, b"out", b"")]
         assert view.outcome(row.id, 3) is not None
@@ -204,9 +211,11 @@ def test_what_a_refused_task_printed_is_refused_with_its_outcome(parts: Any) -> 
         tx.keep_printed(row.id, [Printed(3, 0, b"theirs", b"")])
     late = [
         entry(row.id, held, 3),
-        Entry.of(held, Rows([]), last=False, printed=[Printed(4, 0, b"late", b"")]),
+        OutcomeGroup.of(held, Rows([]), is_last=False, printed=[Printed(4, 0, b"late", b"")]),
     ]
-    done = committer.commit(Waiting(entries=late), "token", unsure=False, look=None)
+    done = committer.commit(
+        PendingWrites(groups=late), "token", None, unsure=False, followers=False
+    )
     assert [each.tasks for each in done.refused] == [[3]]
     with store.snapshot() as view:
         assert view.printed(row.id, 3) == [Printed(3, 0, b"theirs", b"")]

@@ -139,7 +139,7 @@ class Executor(futures.Executor):
         if self._keys is not None:
             key, params = self._keys.next(calls, arguments), {}
         task = ListedTask(target, params, key, (), self._priority, None, None)
-        return self._desk.hand_in(task, lambda: pack(function, arguments))
+        return self._desk.submit(task, lambda: pack(function, arguments))
 
 
 def _open(backend: str, workers: int | None, environment: Mapping[str, str] | None) -> Backend:

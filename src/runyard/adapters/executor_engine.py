@@ -1,6 +1,6 @@
 """Between an executor and its engine: a thread that runs the engine, one that delivers futures.
 
-    submit ──▶ intake ──▶ engine thread ──▶ workers
+    submit ──▶ submissions ──▶ engine thread ──▶ workers
     future ◀── delivery thread ◀── outcomes ──┘
 
 The engine never waits for a callback of the user's, and nothing here holds on to the executor, so
@@ -26,9 +26,9 @@ from runyard import errors
 from runyard.attempt.packed import load_error
 from runyard.backends.base import Backend
 from runyard.errors import ExecutorClosed, RunyardError, SpecChanged, TaskError, UsageError
-from runyard.schedule.control import is_running
+from runyard.schedule.cancelling import is_running
 from runyard.schedule.engine import Engine
-from runyard.schedule.registration import register
+from runyard.schedule.registration import Start, register
 from runyard.schedule.submissions import Submissions
 from runyard.spec.batch import Batch, ListedTask
 from runyard.spec.codec import decode_as
@@ -84,15 +84,15 @@ class ExecutorEngine:
         self._futures: dict[int, Future[Any]] = {}
         self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
-        self._recorded = self._register(name or _number(), options, seed)
+        self._batch = self._register(name or _number(), options, seed)
         self._known = self._read_names()
-        self._intake = Submissions(
-            self._recorded.row.next_task, only=True, keep_values=self._named,
+        self._submissions = Submissions(
+            self._batch.row.next_task, only=True, keep_values=self._named,
             may_start=self._may_start, ended=lambda row, raised: self._news.put(News(row, raised)),
         )  # fmt: skip
         self._engine = Engine(
-            self._yard.store, self._recorded, backend, self._yard.folder, self._yard.bus.publish,
-            intake=self._intake,
+            self._yard.store, Start(self._batch), backend, self._yard.folder,
+            self._yard.bus.publish, submissions=self._submissions,
         )  # fmt: skip
         self._backend = backend
         self._threads = [
@@ -103,7 +103,7 @@ class ExecutorEngine:
             thread.start()
         atexit.register(self.close)
 
-    def hand_in(self, task: ListedTask, call: Callable[[], bytes]) -> Future[Any]:
+    def submit(self, task: ListedTask, call: Callable[[], bytes]) -> Future[Any]:
         """A future for the task: done already where its outcome is on record."""
         self._check_open()
         number = self._known.get(task.name or "")
@@ -118,19 +118,19 @@ class ExecutorEngine:
                 self._news.put(News(row, None, future))
                 return future
             if number is None:
-                number = self._intake.add(task, packed)
+                number = self._submissions.add(task, packed)
             else:
-                self._intake.add_again(number, task, packed, ended=row is not None)
+                self._submissions.add_again(number, task, packed, ended=row is not None)
             self._futures[number] = future
         return future
 
     def _check_open(self) -> None:
-        if self._intake.closed or self._error is not None:
+        if self._submissions.closed or self._error is not None:
             raise ExecutorClosed("the executor is closed") from self._error
 
     def _outcome(self, number: int) -> OutcomeRow | None:
         with self._yard.store.snapshot() as view:
-            return view.outcome(self._recorded.id, number)
+            return view.outcome(self._batch.id, number)
 
     def close(self, *, wait: bool = True, cancel: bool = False, abort: bool = False) -> None:
         """Let the engine end: after everything it has, after what it runs, or at once."""
@@ -140,7 +140,7 @@ class ExecutorEngine:
             for future in waiting:
                 future.cancel()
         with self._lock:
-            self._intake.close(abort=abort)
+            self._submissions.close(abort=abort)
         if wait:
             for thread in self._threads:
                 if thread is not threading.current_thread():
@@ -173,10 +173,10 @@ class ExecutorEngine:
             return StoredBatch(tx.update_batch(found.id, options=encode_options(options)))
 
     def _read_names(self) -> dict[str, int]:
-        if not self._recorded.row.total:
+        if not self._batch.row.total:
             return {}
         with self._yard.store.snapshot() as view:
-            return {row.name: row.task for row in view.tasks(self._recorded.id) if row.name}
+            return {row.name: row.task for row in view.tasks(self._batch.id) if row.name}
 
     def _may_start(self, task: int) -> bool:
         with self._lock:
@@ -200,7 +200,7 @@ class ExecutorEngine:
         atexit.unregister(self.close)
         if not self._named:
             with contextlib.suppress(RunyardError):
-                self._yard.clear(self._recorded.name)
+                self._yard.clear(self._batch.name)
         if self._owns_yard:
             self._yard.close()
 

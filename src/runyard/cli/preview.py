@@ -19,7 +19,6 @@ from runyard.cli.estimate import Estimate, estimate
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session
 from runyard.errors import NotFound
-from runyard.events import Event, Notice
 from runyard.spec.batch import decode_listed
 from runyard.spec.task import TASKS
 from runyard.store.rows import runs
@@ -212,13 +211,10 @@ def _opened(backend: str, workers: int | None, **_: Any) -> Backend:
 
 def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backend) -> None:
     """Refuse options that the backend can't have."""
-    from runyard.schedule.engine import Engine
+    from runyard.schedule.engine import check_options
 
-    def note(event: Event) -> None:
-        if isinstance(event, Notice):
-            session.note(event.text)
-
-    Engine(scratch.store, planned, backend, scratch.folder, note)
+    for notice in check_options(planned, backend, scratch.folder):
+        session.note(notice.text)
 
 
 def _check_metrics(kept: StoredBatch, batch: Batch, result: Result | None) -> None:

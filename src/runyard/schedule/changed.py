@@ -15,7 +15,8 @@ from runyard.attempt.load import load
 from runyard.backends import backend_class
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
 from runyard.events import CodeChanged, Notice
-from runyard.schedule import control
+from runyard.schedule.cancelling import refuse_running
+from runyard.schedule.retries import requeue
 from runyard.schedule.sharing import targets
 from runyard.spec.edited import edited
 from runyard.spec.fingerprint import examine
@@ -165,6 +166,6 @@ def settle_changes(
         return Settled([], [])
     if changed == "keep":
         return Settled([change.event], [])
-    control.refuse_running(tx, store, recorded)
-    again = control.requeue(tx, recorded, change.tasks)
+    refuse_running(tx, store, recorded)
+    again = requeue(tx, recorded, change.tasks)
     return Settled([change.event], again, tx.batch_by_id(recorded.id))

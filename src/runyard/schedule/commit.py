@@ -75,7 +75,7 @@ class Committer:
             if writes.cancel_rest:
                 tx.record(run.id, self._cancel_pending(tx))
             if followers and (freed or unsure):
-                claims += self._claim_followers(tx, freed, token, unsure)
+                claims += self._claim_followers(tx, freed, token)
             if writes.wanted:
                 claims.append(self._claim(tx, writes.wanted, token, unsure))
             requests = None if state is None else self._look(tx, state)
@@ -151,13 +151,14 @@ class Committer:
             return ClaimReply(None, [], outgrown=True)
         return self._reply(tx, claim)
 
-    def _claim_followers(
-        self, tx: Transaction, freed: list[int], token: str, unsure: bool
-    ) -> list[ClaimReply]:
-        """Take what has become ready without waiting for the next request."""
+    def _claim_followers(self, tx: Transaction, freed: list[int], token: str) -> list[ClaimReply]:
+        """Take what has become ready without waiting for the next request.
+
+        What an earlier try has taken under this token comes along.
+        """
         token = f"{token}-followers"
         most = freed[: policy.LIST_MAX]
-        claim = tx.take(self._run.id, self._run.engine, token, most, again=unsure)
+        claim = tx.take(self._run.id, self._run.engine, token, most)
         return [] if claim is None else [self._reply(tx, claim, answers=False)]
 
     def _reply(self, tx: Transaction, claim: Claim | None, *, answers: bool = True) -> ClaimReply:

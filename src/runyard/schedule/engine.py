@@ -1,14 +1,12 @@
-"""One run of one recorded batch: sign on, run the loop, leave everything in order."""
+"""One run of one stored batch: sign on, run the loop, leave everything in order."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from runyard import clock
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.wire import Job
 from runyard.backends.base import Backend
-from runyard.errors import DISK_FULL, NotFound, StoreAway, StoreError, StoreFull, UsageError
+from runyard.errors import DISK_FULL, StoreAway, StoreError, StoreFull, UsageError
 from runyard.events import (
     AuditLog,
     BatchFinished,
@@ -27,313 +25,182 @@ from runyard.events import (
     Redactor,
     RunDescribed,
 )
-from runyard.schedule.agenda import Agenda
-from runyard.schedule.changed import Code, edited_meanwhile
-from runyard.schedule.control import forget_requests, is_running
-from runyard.schedule.judge import Judge
-from runyard.schedule.loop import End, Loop
+from runyard.schedule.changed import edited_meanwhile
+from runyard.schedule.ending import End
+from runyard.schedule.loop import Loop
 from runyard.schedule.provenance import Provenance
-from runyard.schedule.recorder import Recorder
+from runyard.schedule.registration import Start
+from runyard.schedule.retries import AttemptHistory
+from runyard.schedule.run import Run
+from runyard.schedule.sign_on import Presence, SignedOn
 from runyard.schedule.signals import Signals
 from runyard.schedule.submissions import Submissions
-from runyard.schedule.supply import history_of
-from runyard.schedule.sweep import run_folder, sweep_dead_engines
+from runyard.schedule.sweep import lane_status_path
+from runyard.schedule.writer import Writer
 from runyard.spaces import Workspaces, task_folder
 from runyard.spec.codec import dump_function
 from runyard.spec.hash_seed import shown
 from runyard.spec.status import COMPLETED
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.stored_batch import StoredBatch
-from runyard.store.versions import extended, hash_seed_of
 
 if TYPE_CHECKING:
     from runyard.schedule.budget import Budget
 
 
+def check_options(batch: StoredBatch, backend: Backend, folder: Path) -> list[Notice]:
+    """Refuse options that the backend can't serve; notices about those without effect."""
+    options, useless = batch.options, []
+    _ = batch.plan  # read here, so that damage is named before workers start
+    if options.chdir and not backend.capabilities.own_directory:
+        raise UsageError(
+            f"chdir is not possible on {backend.name}, where tasks share one directory",
+            hint="use processes, or ctx.workspace without changing into it",
+        )
+    if options.memory is not None and not backend.capabilities.memory_limit:
+        useless.append(f"the memory limit has no effect on {backend.name}; use processes")
+    if options.places and not backend.capabilities.places:
+        useless.append(f"{', '.join(options.places)} has no effect on {backend.name}; use ray")
+    if options.template is not None:
+        template = Path(batch.row.root, options.template)
+        Workspaces(batch_folder(folder, batch), keep=options.keep, template=template)
+    return [Notice(batch=batch.name, text=text, level="warning") for text in useless]
+
+
+def batch_folder(yard: Path, batch: StoredBatch) -> Path:
+    """Where a batch's files are."""
+    return yard / "batches" / batch.name
+
+
 class Engine:
-    """Runs a recorded batch on a backend."""
+    """Runs a stored batch on a backend."""
 
     def __init__(
         self,
         store: Store,
-        recorded: StoredBatch,
+        start: Start,
         backend: Backend,
         folder: Path,
         publish: Callable[[Event], None],
+        *,
         functions: dict[str, Callable[..., Any]] | None = None,
-        intake: Submissions | None = None,
-        spent: float = 0.0,
+        submissions: Submissions | None = None,
         preempted: Callable[[Transaction], bool] | None = None,
         limit: int | None = None,
-        code: Code | None = None,
-        opening: Sequence[Event] = (),
+        elapsed: float = 0.0,
     ) -> None:
         self._store = store
-        self._recorded = recorded
+        self._batch = start.batch
+        self._code = start.code
         self._backend = backend
         self._folder = folder  # of the yard
         self._publish = publish
         self._functions = {ref: dump_function(fn) for ref, fn in (functions or {}).items()}
-        self._intake = intake  # the engine stays until this is closed
-        self._spent = spent  # seconds of this run that other engines had
-        self._outranked = preempted  # of a worker: whether something more urgent waits
-        self._number: int | None = None  # while it runs
+        self._submissions = submissions  # the engine stays until these are closed
+        self._preempted = preempted  # whether something more urgent waits elsewhere
         self._limit = limit  # outcomes in all after which this run ends
-        self._code = code or Code({}, [])  # of the functions that it runs
-        # What the run has to tell before it begins.
-        self._opening = [*opening, *self._check_options()]
+        self._elapsed = elapsed  # seconds of the deadline that earlier engines of this run used
         self._redactor = Redactor()
-        self._time = clock.steady()
-        self._seed_before = ""  # the hash seed of what is recorded
+        self._opening = [*start.events, *check_options(start.batch, backend, folder)]
+        self._presence = Presence(store, start.batch, backend, folder, start.code.fingerprints)
         self._signals = Signals(self._tell, lambda: store.hurry(StoreAway.last_seconds))
-
-    def _check_options(self) -> list[Notice]:
-        """Refuse what this backend or its workers could not do or read; tell what has no effect."""
-        batch, options, backend = self._recorded, self._recorded.options, self._backend
-        useless = []
-        _ = batch.plan  # read here, so that damage is named before workers start
-        if options.chdir and not backend.capabilities.own_directory:
-            raise UsageError(
-                f"on {backend.name} tasks share one directory: chdir can't be",
-                hint="use processes, or ctx.workspace without changing into it",
-            )
-        if options.memory is not None and not backend.capabilities.memory_limit:
-            useless.append(f"the memory limit has no effect on {backend.name}; use processes")
-        if options.places and not backend.capabilities.places:
-            places = ", ".join(options.places)
-            useless.append(f"{places} has no effect on {backend.name}; use ray")
-        if options.template is not None:
-            template = Path(batch.row.root, options.template)
-            Workspaces(self._batch_folder, keep=options.keep, template=template)
-        return [Notice(batch=batch.name, text=text, level="warning") for text in useless]
+        self._engine: int | None = None  # its number, while it runs
+        self._writer: Writer | None = None
 
     @property
     def signal(self) -> int | None:
-        """What interrupted the run."""
+        """The signal that interrupted the run."""
         return self._signals.first
 
     def run(self) -> End:
-        """Until the batch ends or something ends the run; the store is in order either way."""
+        """Run until the batch ends or something ends the run; the store is in order either way."""
         with self._signals.heard():
             return self._run()
 
     def _run(self) -> End:
-        backend = self._backend
         begin = clock.monotonic()
-        number = self._sign_on()
+        signed_on = self._presence.sign_on()
+        self._engine, self._batch = signed_on.engine, signed_on.batch
         end: End | None = None
         loop: Loop | None = None
         with contextlib.ExitStack() as stack, self._signals.obeyed():
             stack.enter_context(clock.pauses.counted())
-            # From the last to the first: nothing more comes in, all of it is written, sign off.
+            # Undone from the last to the first: nothing more comes in, all is written, sign off.
             stack.callback(self._store.relax)
-            stack.callback(lambda: self._sign_off(number, loop))
-            stack.callback((lane_status := self._slots(number)).close, remove=True)
+            stack.callback(lambda: self._sign_off(loop))
+            stack.callback((lanes := self._make_lane_status()).close, remove=True)
             audit = stack.enter_context(self._audit_log())
-            meter = self._meter()
-            if self._intake is not None:
-                self._intake.open(self._recorded.id, backend.wake)
-            recorder = Recorder(
-                self._store, self._recorded.row, number, audit, self._task_audit(), backend.wake,
-                meter, self._intake, self._outranked,
-            )  # fmt: skip
-            recorder.start()
-            stack.callback(lambda: self._close_recorder(recorder, end, begin))
-            stack.callback(backend.close)
-            backend.open(self._job(number, lane_status), lane_status)
-            loop = self._loop(number, lane_status, recorder, meter)
-            for event in (*self._opening, *self._other_hash_seed(), self._started()):
-                self._say(recorder, event)
-            if self._intake is None or self._intake.keep_values:
-                stack.callback(self._describe(recorder).finish)
+            run, history = self._make_run(lanes)
+            self._writer = writer = Writer(run, audit, self._task_audit())
+            writer.start()
+            stack.callback(lambda: self._close_writer(writer, end, begin))
+            stack.callback(self._backend.close)
+            self._backend.open(self._job(lanes), lanes)
+            loop = Loop(run, writer, history)
+            for event in (*self._opening, *self._hash_seed_notice(signed_on), self._started()):
+                self._say(event)
+            if self._submissions is None or self._submissions.keep_values:
+                stack.callback(self._describe().finish)
             self._signals.loop = loop
             reached = loop.run()
-            self._store.check_place()  # or all of it may be recorded nowhere
-            for event in edited_meanwhile(self._recorded.name, self._code):
-                self._say(recorder, event)
+            self._store.check_place()  # if it was removed, the outcomes are recorded nowhere
+            for event in edited_meanwhile(self._batch.name, self._code):
+                self._say(event)
             end = reached
-        if meter is not None and end in (End.METRIC, End.FINISHED):
-            missing = meter.missing(at_the_end=end is End.FINISHED)
-            if missing is not None:
-                raise meter.error(self._recorded.name, missing)
+        self._check_metrics(run.budget, end)
         return end
 
-    def _slots(self, number: int) -> LaneStatusFile:
-        path = run_folder(self._folder) / f"{number}.slots"
+    # Before
+
+    def _make_lane_status(self) -> LaneStatusFile:
+        assert self._engine is not None
+        path = lane_status_path(self._folder, self._engine)
         try:
             return LaneStatusFile(path, self._backend.most_lanes, create=True)
         except OSError as error:
             path.unlink(missing_ok=True)
             if error.errno not in DISK_FULL:
-                raise StoreError(f"can't make {path}: {error.strerror}") from error
-            raise StoreFull(f"no room for {path}: {error.strerror}", hint="free some") from error
+                raise StoreError(f"can't create {path}: {error.strerror}") from error
+            hint = "free some disk space"
+            raise StoreFull(f"no room for {path}: {error.strerror}", hint=hint) from error
 
-    def _sign_on(self) -> int:
-        self._number, self._recorded = self._store.write(self._signed_on)
-        return self._number
+    def _make_run(self, lanes: LaneStatusFile) -> tuple[Run, AttemptHistory]:
+        """What all parts of the scheduler share, and earlier attempts at the batch's tasks."""
+        assert self._engine is not None
+        batch, submissions = self._batch, self._submissions
+        if submissions is not None:
+            submissions.open(batch.id, self._backend.wake)
+        with self._store.snapshot() as view:
+            history = AttemptHistory(view.attempts(batch.id))
+            run = Run(
+                self._store, batch, self._engine, self._backend, lanes, self._say,
+                budget=self._budget(view), submissions=submissions, preempted=self._preempted,
+                strict_order=self._starts_in_order(view), elapsed=self._elapsed,
+            )  # fmt: skip
+        return run, history
 
-    def _signed_on(self, tx: Transaction) -> tuple[int, StoredBatch]:
-        backend = self._backend
-        number = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
-        self._store.acquire_liveness(number)  # before others can see it and take it for dead
-        try:
-            return number, self._begun(tx, number)
-        except BaseException:
-            self._store.release_liveness(number)
-            raise
-
-    def _begun(self, tx: Transaction, number: int) -> StoredBatch:
-        """The batch as this engine takes it up; dead ones are cleared away first."""
-        sweep_dead_engines(tx, self._store, self._folder)
-        beside_others = is_running(tx, self._store, self._recorded)
-        tx.update_engine(number, batch=self._recorded.id)
-        found = tx.batch_by_id(self._recorded.id)
-        if found is None:
-            raise NotFound(f"{self._recorded.name} was removed from the store")
-        now = self._time()
-        ran = found.ran_until(now)
-        seconds, counted = (ran.seconds, ran.counted) if beside_others else (found.seconds, now)
-        started = now if found.started is None else found.started
-        if self._recorded.listed:
-            tx.cancel_doomed(found.id)
-        # What was asked of engines that are gone is void; others may not have heard it yet.
-        control = found.control if beside_others else None
-        if not beside_others:
-            forget_requests(tx, found.id)
-        changes: dict[str, Any] = {
-            "started": started, "control": control, "seconds": seconds, "counted": counted,
-        }  # fmt: skip
-        before, seed = StoredBatch(found), self._backend.hash_seed()
-        self._seed_before = hash_seed_of(before) if found.done else ""
-        code = extended(before, self._code.fingerprints, number, clock.now(), seed)
-        if code is not None:
-            changes["code"] = code
-        return StoredBatch(tx.update_batch(found.id, **changes))
-
-    def _sign_off(self, number: int, loop: Loop | None) -> None:
-        claims = loop.leave() if loop else []
-
-        def leave(tx: Transaction) -> None:
-            for claim in claims:
-                if tx.holds(claim):
-                    tx.release(claim, finished=False)
-            row = tx.batch_by_id(self._recorded.id)
-            if row is not None and row.pending:  # else it counts up to its last outcome
-                row = row.ran_until(self._time(), clock.pauses)
-                tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
-            tx.sign_off(number)
-
-        try:
-            self._store.write(leave)
-        except StoreAway:
-            if self.signal is None:
-                raise
-            text = "the database does not answer; what it has recorded stays"
-            self._publish(Notice(batch=self._recorded.name, text=text, level="warning"))
-        finally:
-            self._store.release_liveness(number)
-
-    def _close_recorder(self, recorder: Recorder, end: End | None, begin: float) -> None:
-        if isinstance(recorder.error, StoreAway):
-            self._store.hurry(StoreAway.last_seconds)
-        if recorder.error is None:
-            counts = recorder.counts
-            told: dict[str, Any] = {
-                "batch": self._recorded.name,
-                "completed": counts.completed,
-                "failed": counts.failed,
-                "cancelled": counts.cancelled,
-                "recorded": recorder.recorded,
-                "seconds": clock.monotonic() - begin,
-            }
-            whole = end is not None and counts.pending == 0
-            reason = "interrupted" if end is None else end.value
-            event = BatchFinished(**told) if whole else BatchStopped(reason=reason, **told)
-            self._say(recorder, event)
-        recorder.close()
-
-    def _meter(self) -> Budget | None:
-        """Something that watches budgets and the shown metric, where there are any."""
-        options, row = self._recorded.options, self._recorded.row
+    def _budget(self, view: Snapshot) -> Budget | None:
+        options, row = self._batch.options, self._batch.row
         if not options.budget and options.metric is None and self._limit is None:
             return None
         from runyard.schedule.budget import Budget
 
-        with self._store.snapshot() as view:
-            return Budget(
-                options.budget, options.metric, self._recorded.codec, done=row.done,
-                seconds=row.seconds, rows=view.outcomes(row.id, statuses=[COMPLETED]),
-                limit=self._limit,
-            )  # fmt: skip
-
-    def _loop(
-        self, number: int, lane_status: LaneStatusFile, recorder: Recorder, meter: Budget | None
-    ) -> Loop:
-        with self._store.snapshot() as view:
-            history = history_of(view.attempts(self._recorded.id))
-            in_order = self._begins_in_order(view)
-        publish = partial(self._say, recorder)
-        batch, agenda = self._recorded, Agenda()
-        judge = Judge(
-            batch=batch.id, name=batch.name, engine=number, seed=batch.seed, options=batch.options,
-            agenda=agenda, recorder=recorder, publish=publish, history=history,
-        )  # fmt: skip
-        return Loop(
-            name=batch.name, options=batch.options, backend=self._backend, lane_status=lane_status,
-            agenda=agenda, judge=judge, recorder=recorder, publish=publish, history=history,
-            meter=meter, intake=self._intake, spent=self._spent,
-            leaves=self._outranked is not None, listed=batch.listed, in_order=in_order,
+        return Budget(
+            options.budget, options.metric, self._batch.codec, done=row.done, seconds=row.seconds,
+            rows=view.outcomes(row.id, statuses=[COMPLETED]), limit=self._limit,
         )  # fmt: skip
 
-    def _begins_in_order(self, view: Snapshot) -> bool:
-        """Whether it matters which task begins first: in a queue, and where priorities differ."""
-        if self._intake is not None:
-            return not self._intake.only
-        return self._recorded.listed and view.has_priorities(self._recorded.id)
+    def _starts_in_order(self, view: Snapshot) -> bool:
+        """Whether it matters which task starts first: in a queue, and where priorities differ."""
+        if self._submissions is not None:
+            return not self._submissions.only
+        return self._batch.listed and view.has_priorities(self._batch.id)
 
-    def _tell(self, text: str) -> None:
-        self._publish(Notice(batch=self._recorded.name, text=text))
-
-    def _say(self, recorder: Recorder, event: Event) -> None:
-        event = replace(event, engine=self._number)
-        if not event.live_only:
-            recorder.event(event)
-        self._publish(event)
-
-    def _describe(self, recorder: Recorder) -> Provenance:
-        """Find out on the side where this run comes from, for the audit log."""
-
-        def tell(found: dict[str, Any]) -> None:
-            self._say(recorder, RunDescribed(batch=self._recorded.name, **found))
-
-        provenance = Provenance(self._recorded.row.root, self._backend.hash_seed(), tell)
-        provenance.start()
-        return provenance
-
-    def _started(self) -> BatchStarted:
-        return BatchStarted(
-            batch=self._recorded.name,
-            total=self._recorded.row.total,
-            seed=self._recorded.seed,
-            backend=self._backend.name,
-            workers=self._backend.lanes,
-        )
-
-    def _other_hash_seed(self) -> list[Notice]:
-        """What to say where tasks hash strings otherwise than those that are recorded."""
-        before, now = self._seed_before, self._backend.hash_seed()
-        if before in ("", now):
-            return []
-        text = (
-            f"the outcomes on record were made with {shown(before)}, further ones with "
-            f"{shown(now)}: those that depend on the order of a set may differ "
-            "(start Python with PYTHONHASHSEED=0)"
-        )
-        return [Notice(batch=self._recorded.name, text=text)]
-
-    def _job(self, number: int, lane_status: LaneStatusFile) -> Job:
-        batch, options = self._recorded, self._recorded.options
-        target = batch.target
+    def _job(self, lanes: LaneStatusFile) -> Job:
+        """The batch as lanes need to know it."""
+        batch, options = self._batch, self._batch.options
+        assert self._engine is not None
+        target, code = batch.target, self._code.fingerprints
         return Job(
             batch=batch.id,
             name=batch.name,
@@ -345,9 +212,9 @@ class Engine:
             root=batch.row.root if Path(batch.row.root).is_dir() else os.getcwd(),
             path=tuple(place or os.getcwd() for place in sys.path),
             folder=str(self._batch_folder),
-            engine=number,
-            lane_status=str(lane_status.path),
-            spool=str(lane_status.path.parent),
+            engine=self._engine,
+            lane_status=str(lanes.path),
+            spool=str(lanes.path.parent),
             timeout=options.timeout,
             memory=options.memory,
             capture=options.capture,
@@ -359,24 +226,101 @@ class Engine:
             gpus=options.gpus,
             resources=options.resources,
             runtime_env=options.runtime_env,
-            code={
-                ref: code
-                for ref, code in self._code.fingerprints.items()
-                if ref not in self._functions
-            },
+            code={ref: each for ref, each in code.items() if ref not in self._functions},
         )
+
+    # What is said
+
+    def _tell(self, text: str) -> None:
+        self._publish(Notice(batch=self._batch.name, text=text))
+
+    def _say(self, event: Event) -> None:
+        """Publish an event of this engine, and write it to the audit log."""
+        event = replace(event, engine=self._engine)
+        if not event.live_only and self._writer is not None:
+            self._writer.event(event)
+        self._publish(event)
+
+    def _started(self) -> BatchStarted:
+        return BatchStarted(
+            batch=self._batch.name,
+            total=self._batch.row.total,
+            seed=self._batch.seed,
+            backend=self._backend.name,
+            workers=self._backend.lanes,
+        )
+
+    def _hash_seed_notice(self, signed_on: SignedOn) -> list[Notice]:
+        """A notice where tasks hash strings differently from those on record."""
+        before, now = signed_on.seed_before, self._backend.hash_seed()
+        if before in ("", now):
+            return []
+        text = (
+            f"the outcomes on record were made with {shown(before)}, further ones with "
+            f"{shown(now)}: those that depend on the order of a set may differ "
+            "(start Python with PYTHONHASHSEED=0)"
+        )
+        return [Notice(batch=self._batch.name, text=text)]
+
+    def _describe(self) -> Provenance:
+        """Find out in a thread where this run comes from, for the audit log."""
+
+        def tell(found: dict[str, Any]) -> None:
+            self._say(RunDescribed(batch=self._batch.name, **found))
+
+        provenance = Provenance(self._batch.row.root, self._backend.hash_seed(), tell)
+        provenance.start()
+        return provenance
+
+    # After
+
+    def _close_writer(self, writer: Writer, end: End | None, begin: float) -> None:
+        error, counts = writer.mailbox.error, writer.mailbox.counts
+        if isinstance(error, StoreAway):
+            self._store.hurry(StoreAway.last_seconds)
+        if error is None:
+            figures: dict[str, Any] = {
+                "batch": self._batch.name,
+                "completed": counts.completed,
+                "failed": counts.failed,
+                "cancelled": counts.cancelled,
+                "recorded": writer.recorded,
+                "seconds": clock.monotonic() - begin,
+            }
+            reason = "interrupted" if end is None else end.value
+            is_whole = end is not None and counts.pending == 0
+            self._say(
+                BatchFinished(**figures) if is_whole else BatchStopped(reason=reason, **figures)
+            )
+        writer.close()
+
+    def _sign_off(self, loop: Loop | None) -> None:
+        assert self._engine is not None
+        try:
+            self._presence.sign_off(self._engine, loop.unfinished_claims() if loop else [])
+        except StoreAway:
+            if self.signal is None:
+                raise
+            text = "the database does not answer; what was recorded is kept"
+            self._publish(Notice(batch=self._batch.name, text=text, level="warning"))
+
+    def _check_metrics(self, budget: Budget | None, end: End) -> None:
+        """Raise if no task has returned a metric that the budget or the progress needs."""
+        if budget is not None and end in (End.METRIC, End.FINISHED):
+            missing = budget.missing(at_the_end=end is End.FINISHED)
+            if missing is not None:
+                raise budget.error(self._batch.name, missing)
 
     @property
     def _batch_folder(self) -> Path:
-        return self._folder / "batches" / self._recorded.name
+        return batch_folder(self._folder, self._batch)
 
     def _audit_log(self) -> AuditLog:
         self._batch_folder.mkdir(parents=True, exist_ok=True)
-        path = self._batch_folder / "events.jsonl"
-        return AuditLog(path, redact=self._redactor.redact)
+        return AuditLog(self._batch_folder / "events.jsonl", redact=self._redactor.redact)
 
     def _task_audit(self) -> Callable[[int], AuditLog] | None:
-        if not self._recorded.options.audit_tasks:
+        if not self._batch.options.audit_tasks:
             return None
 
         def log(task: int) -> AuditLog:

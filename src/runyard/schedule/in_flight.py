@@ -10,7 +10,7 @@ from time import perf_counter
 
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
-from runyard.attempt.wire import Chunk, Item
+from runyard.attempt.wire import Chunk, Item, LossCause
 from runyard.schedule import policy
 from runyard.schedule.ready_queue import HeldClaim, ReadyQueue
 from runyard.schedule.run import Run
@@ -178,12 +178,12 @@ class InFlight:
 
     # What runs can be ended
 
-    def end_running(self, error: str, reason: str) -> None:
+    def end_running(self, cause: LossCause, reason: str) -> None:
         """End every task that runs."""
         for number in range(len(self._lanes)):
             status = self._run.lanes.read(number)
             if status.task != IDLE:
-                self._run.backend.end(number, status, error, reason)
+                self._run.backend.end(number, status, cause, reason)
 
     def cancel(self, tasks: Collection[int]) -> None:
         """End those of the tasks that run, and take back those that wait in a lane."""
@@ -195,7 +195,7 @@ class InFlight:
         tasks, lane = self._cancelled, self._lanes[number]
         status = self._run.lanes.read(number)
         if status.task in tasks:
-            self._run.backend.end(number, status, "TaskCancelled", "cancelled on request")
+            self._run.backend.end(number, status, LossCause.CANCELLED, "cancelled on request")
         elif any(item.task in tasks for sent in lane for item in sent.rest()):
             self.take_back(number)
 
@@ -228,13 +228,14 @@ class InFlight:
         sent = self._by_id.get(status.chunk)
         limit = options.timeout if sent is None else sent.timeout(status.task, options.timeout)
         if limit is not None and policy.is_over(limit, seconds, clock.pauses.within(seconds)):
-            backend.end(lane, status, "TaskTimeout", f"ran longer than its limit of {limit:g} s")
+            reason = f"ran longer than its limit of {limit:g} s"
+            backend.end(lane, status, LossCause.TIMEOUT, reason)
             return
         if options.memory is not None:
             used = backend.memory(lane)
             if used is not None and used > options.memory:
                 reason = f"used {used:,} bytes, its limit is {options.memory:,}"
-                backend.end(lane, status, "TaskOutOfMemory", reason)
+                backend.end(lane, status, LossCause.OUT_OF_MEMORY, reason)
 
     def _grow(self) -> None:
         """Make room for lanes that the backend has added."""

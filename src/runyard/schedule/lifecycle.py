@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runyard import clock
-from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, Report
+from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, LossCause, Report
 from runyard.events import (
     Redactor,
     ResultsRefused,
@@ -40,9 +40,6 @@ from runyard.spec.codec import decode
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed, Rows
 from runyard.spec.status import FAILED
 from runyard.store.rows import AttemptRow, Claim
-
-DEADLINE = "Deadline"
-"""The error of a lane that was ended although its task goes back to the queue."""
 
 
 class Lifecycle:
@@ -184,7 +181,7 @@ class Lifecycle:
         """A lane has died or was ended: charge the task that it ran, queue its neighbours again."""
         running: SentChunk | None = None
         chunks = self.in_flight.of(loss.lane)
-        if chunks and loss.error == "WorkerDied":
+        if chunks and loss.cause is LossCause.WORKER_DIED:
             self.in_flight.suspect(chunks[0])
         for sent in chunks:
             self.in_flight.finish(sent)
@@ -196,7 +193,7 @@ class Lifecycle:
                 if item.task != loss.task:
                     self.ready.add(sent.claim, item)
         task = None if running is None else loss.task
-        if loss.error == "WorkerDied" and (task is not None or loss.reason != "exited with code 0"):
+        if loss.cause is LossCause.WORKER_DIED and (task is not None or not loss.clean_exit):
             self._run.publish(
                 WorkerLost(batch=self._run.name, worker=loss.lane, reason=loss.reason, task=task)
             )
@@ -206,16 +203,16 @@ class Lifecycle:
     def _ended_in_middle(self, claim: HeldClaim, loss: Loss) -> None:
         """The task that a lost lane was running."""
         assert loss.task is not None
-        if loss.error == DEADLINE:
+        if loss.cause is LossCause.DEADLINE:
             if loss.printed is not None:
                 self._writer.record(claim, [], [loss.printed])
             self.ready.add(claim, claim.item(loss.task, loss.attempt))
-        elif loss.error == "TaskCancelled":
+        elif loss.cause is LossCause.CANCELLED:
             self.cancelling.ended(claim, loss.task, loss.printed)
-        elif loss.error == "WorkerDied":
+        elif loss.cause is LossCause.WORKER_DIED:
             self._crashed(claim, loss)
         else:
-            classes = [loss.error, "TaskError", "RunyardError"]
+            classes = [loss.cause.value, "TaskError", "RunyardError"]
             self._failed(
                 claim, Failure(self._row(loss, loss.reason), classes, printed=loss.printed)
             )
@@ -313,7 +310,7 @@ class Lifecycle:
             )
 
     def _row(self, loss: Loss, reason: str) -> OutcomeRow:
-        error = ErrorInfo(loss.error, reason, "", "").encode()
+        error = ErrorInfo(loss.cause.value, reason, "", "").encode()
         worker = self._run.engine << 16 | loss.lane
         return OutcomeRow.with_checksum(
             self._run.id, loss.task, FAILED, loss.attempt, None, error, loss.started,

@@ -9,13 +9,13 @@ import math
 
 from runyard import clock, faults
 from runyard.attempt.trouble import Trouble
-from runyard.attempt.wire import Change, Report
+from runyard.attempt.wire import Change, LossCause, Report
 from runyard.events import Progress
 from runyard.schedule import policy
 from runyard.schedule.dispatch import Dispatch
 from runyard.schedule.ending import End
 from runyard.schedule.feeding import ClaimFeeder
-from runyard.schedule.lifecycle import DEADLINE, Lifecycle
+from runyard.schedule.lifecycle import Lifecycle
 from runyard.schedule.retries import AttemptHistory
 from runyard.schedule.run import Run
 from runyard.schedule.strict_order import MOMENT
@@ -215,8 +215,8 @@ class Loop:
 
     def _end_at_once(self) -> None:
         if self._at_once or self._ending in (End.DEADLINE, End.CANCELLED):
-            error = "TaskCancelled" if self._ending is End.CANCELLED else DEADLINE
-            self._tasks.in_flight.end_running(error, "the batch was ended")
+            cause = LossCause.CANCELLED if self._ending is End.CANCELLED else LossCause.DEADLINE
+            self._tasks.in_flight.end_running(cause, "the batch was ended")
 
     # Time passes
 

@@ -24,10 +24,10 @@ from runyard.store.stored_batch import StoredBatch, encode_options, identity_of
 class Start(NamedTuple):
     """What a run begins with."""
 
-    recorded: StoredBatch
-    code: Code  # of the functions, as the backend runs them
-    events: list[Event]  # what there is to tell
-    again: list[int]  # tasks whose outcome was forgotten
+    batch: StoredBatch
+    code: Code = Code({}, [])  # of its functions, as the backend runs them
+    events: Sequence[Event] = ()  # to publish when the run begins
+    again: Sequence[int] = ()  # tasks whose outcomes were forgotten
 
 
 class Registered(NamedTuple):

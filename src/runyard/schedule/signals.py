@@ -10,7 +10,8 @@ from types import FrameType
 from runyard import interrupts
 from runyard.attempt import forked
 from runyard.attempt.runner import StopNow
-from runyard.schedule.loop import End, Loop
+from runyard.schedule.ending import End
+from runyard.schedule.loop import Loop
 
 
 class Signals:

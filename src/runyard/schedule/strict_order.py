@@ -49,9 +49,9 @@ class StrictStartOrder:
     def take_back_after(self, rank: Rank) -> None:
         """Take back what has not started and ranks after this."""
         last = self._in_flight.last
-        if last is not None and not self._has_started(last):
-            if rank < last.claim.rank(last.last_task):
-                self._in_flight.take_back(last.lane)
+        if last is None or self._has_started(last) or last.claim.rank(last.last_task) <= rank:
+            return
+        self._in_flight.take_back(last.lane)
 
     def _starts(self, sent: SentChunk) -> bool:
         """Whether all of it has started, now or within a moment."""

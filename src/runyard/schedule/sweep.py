@@ -1,12 +1,12 @@
-"""What engines that died have left: signed off, charged and cleared away."""
+"""What engines that died have left behind: signed off, charged and cleared away."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from runyard.attempt.lane_status import IDLE, LaneStatusFile
+from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.backends import backend_class
-from runyard.schedule import policy
+from runyard.schedule.retries import survives_crash
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
 from runyard.store.base import Store, Transaction
@@ -16,52 +16,58 @@ from runyard.store.stored_batch import StoredBatch
 
 
 def run_folder(yard: Path) -> Path:
-    """Where engines keep what is gone when they end."""
+    """The folder for engines' files, which are gone when they end."""
     folder = yard / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
-    """Sign off engines that died, and clear away what they left.
+def lane_status_path(yard: Path, engine: int) -> Path:
+    """The file in which an engine's lanes note what they run."""
+    return run_folder(yard) / f"{engine}.slots"
 
-    Where tasks ran inside the engine's own process, the task that was running may be what killed
-    it: it is charged, so that it can't kill engines for ever.
+
+def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
+    """Sign off engines that died, and remove their files.
+
+    Where tasks ran inside the engine's own process, the task that was running may have killed it.
+    It is charged, so that it can't kill engines for ever.
     """
     for row in tx.engines():
         if store.alive(row.id):
             continue
-        lane_status = run_folder(yard) / f"{row.id}.slots"
+        path = lane_status_path(yard, row.id)
         if not backend_class(row.backend).capabilities.survives_crash:
-            _charge_running(tx, row, lane_status)
-        for path in lane_status.parent.glob(f"{row.id}[.-]*"):
-            path.unlink(missing_ok=True)
+            _charge_running(tx, row, path)
+        for each in path.parent.glob(f"{row.id}[.-]*"):
+            each.unlink(missing_ok=True)
         tx.sign_off(row.id)
 
 
 def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
     try:
-        lane_status = LaneStatusFile(path, 0, create=False)
+        lanes = LaneStatusFile(path, 0, create=False)
     except (OSError, ValueError):
         return
-    notes = [lane_status.read(lane) for lane in range(lane_status.lanes)]
-    lane_status.close()
-    for note in notes:
-        batch = None if note.task == IDLE else tx.batch_by_id(note.batch)
-        if batch is None or tx.outcome(batch.id, note.task) is not None:
-            continue
-        earlier = tx.attempts(batch.id, note.task)
-        crashes = 1 + sum(row.crash for row in earlier)
-        reason = f"the engine that ran it died {crashes} times"
-        error = ErrorInfo("WorkerDied", reason, "", "").encode()
-        recorded = StoredBatch(batch)
-        if policy.survives_crash(recorded.options, crashes):
-            number = len(earlier) + 1
-            tx.add_attempts(
-                [AttemptRow(batch.id, note.task, number, 1, error, engine.started, 0.0)]
-            )
-        else:
-            row = OutcomeRow.with_checksum(
-                batch.id, note.task, FAILED, note.attempt, None, error, engine.started, 0.0, 0
-            )
-            tx.record(batch.id, [row])
+    statuses = [lanes.read(lane) for lane in range(lanes.lanes)]
+    lanes.close()
+    for status in statuses:
+        if status.task != IDLE:
+            _charge(tx, engine, status)
+
+
+def _charge(tx: Transaction, engine: EngineRow, status: LaneStatus) -> None:
+    """Count the engine's death against the task that a lane was running."""
+    batch, task = tx.batch_by_id(status.batch), status.task
+    if batch is None or tx.outcome(batch.id, task) is not None:
+        return
+    earlier = tx.attempts(batch.id, task)
+    crashes = 1 + sum(row.crash for row in earlier)
+    reason = f"the engine that ran it died {crashes} times"
+    error = ErrorInfo("WorkerDied", reason, "", "").encode()
+    if survives_crash(StoredBatch(batch).options, crashes):
+        row = AttemptRow(batch.id, task, len(earlier) + 1, 1, error, engine.started, 0.0)
+        tx.add_attempts([row])
+        return
+    columns = task, FAILED, status.attempt, None, error, engine.started, 0.0, 0
+    tx.record(batch.id, [OutcomeRow.with_checksum(batch.id, *columns)])

@@ -16,9 +16,9 @@ from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.wire import Job
 from runyard.backends.threads import ThreadsBackend
 from runyard.errors import StoreError
+from runyard.schedule.ending import End
 from runyard.schedule.engine import Engine
-from runyard.schedule.loop import End
-from runyard.schedule.registration import register
+from runyard.schedule.registration import Start, register
 from runyard.schedule.submissions import Submissions
 from runyard.spec.batch import ListedTask, encode_listed, tasks
 from runyard.spec.outcome import OutcomeRow
@@ -52,11 +52,11 @@ class Stay:
         with yard.store.transaction() as tx:
             self.recorded = StoredBatch(register(tx, batch, root=str(folder), code={}).row)
         self.rows: list[OutcomeRow] = []
-        self.intake = Submissions(1, ended=lambda row, _: self.rows.append(row), **settings)  # type: ignore[arg-type]
+        self.submissions = Submissions(1, ended=lambda row, _: self.rows.append(row), **settings)  # type: ignore[arg-type]
         self.backend = Lanes(1)
         self.engine = Engine(
-            yard.store, self.recorded, self.backend, yard.folder, yard.bus.publish,
-            intake=self.intake,
+            yard.store, Start(self.recorded), self.backend, yard.folder, yard.bus.publish,
+            submissions=self.submissions,
         )  # fmt: skip
         self.end: End | None = None
         self.error: BaseException | None = None
@@ -76,7 +76,7 @@ def staying(yard: ry.Yard, folder: Path, **settings: object) -> Iterator[Stay]:
     try:
         yield stay
     finally:
-        stay.intake.close()
+        stay.submissions.close()
         stay.thread.join(30)
         assert not stay.thread.is_alive()
 
@@ -85,7 +85,7 @@ def test_it_waits_for_more_until_it_is_told(yard: ry.Yard, tmp_path: Path) -> No
     with staying(yard, tmp_path) as stay:
         assert eventually(lambda: yard.results("stays").stats.completed == 1)
         for x in (1, 2, 3):
-            assert stay.intake.add(listed(tmp_path, x)) == x
+            assert stay.submissions.add(listed(tmp_path, x)) == x
             assert eventually(lambda x=x: len(stay.rows) == x + 1)
         assert stay.thread.is_alive()
     assert stay.end is End.FINISHED
@@ -98,8 +98,8 @@ def test_it_waits_for_more_until_it_is_told(yard: ry.Yard, tmp_path: Path) -> No
 def test_tasks_are_recorded_before_the_first_worker_is_there(yard: ry.Yard, tmp_path: Path) -> None:
     stay = Stay(yard, tmp_path)
     stay.backend.is_ready = lambda: yard.results("stays").stats.total == 2
-    stay.intake.add(listed(tmp_path, 1))
-    stay.intake.close()
+    stay.submissions.add(listed(tmp_path, 1))
+    stay.submissions.close()
     stay.thread.start()
     stay.thread.join(30)
     assert (stay.end, stay.error) == (End.FINISHED, None)
@@ -113,14 +113,14 @@ def test_what_others_add_to_the_store_is_found(yard: ry.Yard, tmp_path: Path) ->
             with yard.store.transaction() as tx:
                 tx.add_tasks(stay.recorded.id, [(None, 1, encode_listed(task), ())])
             if x == 2:
-                stay.intake.nudge()
+                stay.submissions.nudge()
             assert eventually(lambda x=x: notes(tmp_path)[-1:] == [str(x)])
     assert stay.end is End.FINISHED
 
 
 def test_it_can_be_kept_to_what_is_handed_in(yard: ry.Yard, tmp_path: Path) -> None:
     with staying(yard, tmp_path, only=True) as stay:
-        stay.intake.add(listed(tmp_path, 5))
+        stay.submissions.add(listed(tmp_path, 5))
         assert eventually(lambda: stay.rows)
     assert notes(tmp_path) == ["5"]
     assert yard.results("stays").stats.queued == 1
@@ -128,10 +128,10 @@ def test_it_can_be_kept_to_what_is_handed_in(yard: ry.Yard, tmp_path: Path) -> N
 
 def test_handed_in_tasks_go_by_priority(yard: ry.Yard, tmp_path: Path) -> None:
     with staying(yard, tmp_path, only=True) as stay:
-        stay.intake.add(listed(tmp_path, 1, name="held"))
+        stay.submissions.add(listed(tmp_path, 1, name="held"))
         assert eventually(lambda: notes(tmp_path) == ["1"])
         for x in (2, 3, 4):
-            stay.intake.add(listed(tmp_path, x, priority=x))
+            stay.submissions.add(listed(tmp_path, x, priority=x))
         assert eventually(lambda: yard.results("stays").stats.total == 5)
         say(str(tmp_path), "release")
     assert notes(tmp_path) == ["1", "4", "3", "2"]
@@ -139,7 +139,7 @@ def test_handed_in_tasks_go_by_priority(yard: ry.Yard, tmp_path: Path) -> None:
 
 def test_what_returns_may_stay_unrecorded(yard: ry.Yard, tmp_path: Path) -> None:
     with staying(yard, tmp_path, only=True, keep_values=False) as stay:
-        stay.intake.add(listed(tmp_path, 7))
+        stay.submissions.add(listed(tmp_path, 7))
         assert eventually(lambda: stay.rows)
     assert stay.rows[0].value is not None
     with yard.store.snapshot() as view:
@@ -157,10 +157,10 @@ def test_stop_ends_it_and_leaves_the_rest(yard: ry.Yard, tmp_path: Path) -> None
 
 def test_abort_ends_what_runs_and_cancels_the_rest(yard: ry.Yard, tmp_path: Path) -> None:
     with staying(yard, tmp_path, only=True) as stay:
-        stay.intake.add(listed(tmp_path, 1, name="held"))
-        stay.intake.add(listed(tmp_path, 2))
+        stay.submissions.add(listed(tmp_path, 1, name="held"))
+        stay.submissions.add(listed(tmp_path, 2))
         assert eventually(lambda: notes(tmp_path) == ["1"])
-        stay.intake.close(abort=True)
+        stay.submissions.close(abort=True)
         assert eventually(lambda: not stay.thread.is_alive())
         say(str(tmp_path), "release")
     assert stay.end is End.CANCELLED
@@ -172,7 +172,7 @@ def test_two_processes_cannot_number_tasks_at_once(yard: ry.Yard, tmp_path: Path
         assert eventually(lambda: yard.results("stays").stats.completed == 1)
         with yard.store.transaction() as tx:
             tx.add_tasks(stay.recorded.id, [(None, 1, encode_listed(listed(tmp_path, 1)), ())])
-        stay.intake.add(listed(tmp_path, 2))
+        stay.submissions.add(listed(tmp_path, 2))
         assert eventually(lambda: not stay.thread.is_alive())
     with pytest.raises(StoreError, match="another process added tasks"):
         raise stay.error or AssertionError("it went on")

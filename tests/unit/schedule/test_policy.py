@@ -12,16 +12,14 @@ from runyard.schedule.policy import (
     CLAIM_MAX,
     GROWTH,
     STALL_SECONDS,
-    Mean,
-    Pace,
+    DurationEstimate,
+    RateEstimate,
     chunk_size,
     claim_size,
     is_stalled,
     lane_depth,
-    retry_delay,
-    survives_crash,
-    wants_retry,
 )
+from runyard.schedule.retries import retry_delay, survives_crash, wants_retry
 from runyard.spec.task import Options
 
 means = st.none() | st.floats(0, 100) | st.floats(1e-7, 0.1)
@@ -178,7 +176,7 @@ def test_what_waits_behind_a_long_task_goes_to_a_free_lane_and_only_then() -> No
 
 
 def test_a_pace_is_told_from_the_last_seconds_only() -> None:
-    pace = Pace(window=10.0)
+    pace = RateEstimate(window=10.0)
     assert pace.rate == 0.0
     assert pace.eta(5) is None
     for second in range(20):
@@ -192,7 +190,7 @@ def test_a_pace_is_told_from_the_last_seconds_only() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100)), max_size=50))
 def test_a_pace_is_never_negative_and_never_divides_by_zero(steps: list[tuple[float, int]]) -> None:
-    pace, now, done = Pace(), 0.0, 0
+    pace, now, done = RateEstimate(), 0.0, 0
     for seconds, more in steps:
         now, done = now + seconds, done + more
         pace.update(now, done)
@@ -202,7 +200,7 @@ def test_a_pace_is_never_negative_and_never_divides_by_zero(steps: list[tuple[fl
 
 
 def test_a_pace_remembers_no_more_than_its_window() -> None:
-    pace = Pace(window=10.0)
+    pace = RateEstimate(window=10.0)
     for tick in range(10_000):
         pace.update(tick / 10, tick)
     assert len(pace._points) < 200
@@ -210,7 +208,7 @@ def test_a_pace_remembers_no_more_than_its_window() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 200)), max_size=30))
 def test_a_mean_lies_between_the_shortest_and_the_longest(steps: list[tuple[float, int]]) -> None:
-    mean, seen = Mean(), []
+    mean, seen = DurationEstimate(), []
     for seconds, tasks in steps:
         mean.update(seconds * tasks, tasks)
         if tasks:
@@ -224,7 +222,7 @@ def test_a_mean_lies_between_the_shortest_and_the_longest(steps: list[tuple[floa
 
 
 def test_a_mean_follows_what_tasks_take_now() -> None:
-    mean = Mean()
+    mean = DurationEstimate()
     mean.update(1.0, 1000)
     for _ in range(100):
         mean.update(0.1, 1)
@@ -232,10 +230,10 @@ def test_a_mean_follows_what_tasks_take_now() -> None:
 
 
 def test_a_large_value_counts_like_a_long_task() -> None:
-    mean = Mean()
+    mean = DurationEstimate()
     mean.update(0.0, 1000, size=10 * 1000 * 1_000_000)
     assert chunk_size(mean.value, mean.count, 100_000, lanes=2, depth=2) == 1
-    small = Mean()
+    small = DurationEstimate()
     small.update(0.0, 1000, size=1000 * 100)
     assert chunk_size(small.value, small.count, 100_000, lanes=2, depth=2) == CHUNK_MAX
 

@@ -22,7 +22,7 @@ from runyard.doors.agent.figures import figures
 from runyard.doors.agent.ledger import NAME, Ledger
 from runyard.doors.agent.model import BatchStats, BatchTask, Priority, TaskStatus
 from runyard.errors import ClaimLost
-from runyard.schedule.control import cancel_task
+from runyard.schedule.cancelling import cancel_task
 from runyard.spec.codec import encode_as
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FINAL_STATES

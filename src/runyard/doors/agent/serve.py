@@ -57,7 +57,7 @@ def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> No
     place = open_backend(backend, lanes)  # its processes come up while the rest is loaded
 
     from runyard.events import BatchStarted, Redactor
-    from runyard.schedule.loop import End
+    from runyard.schedule.ending import End
     from runyard.yard import Yard
 
     gc.set_threshold(100_000, 50, 50)  # claims are thousands of small objects without cycles
@@ -82,12 +82,13 @@ def _run(yard: Any, queue: str, place: Any) -> Any:
     from runyard import clock
     from runyard.errors import ClaimLost
     from runyard.events import Progress
+    from runyard.schedule.ending import End
     from runyard.schedule.engine import Engine
-    from runyard.schedule.loop import End
+    from runyard.schedule.registration import Start
     from runyard.schedule.submissions import Submissions
 
     recorded = yard.recorded(queue)
-    intake = Submissions(recorded.row.next_task)
+    submissions = Submissions(recorded.row.next_task)
     idle_since: float | None = None
 
     def watch(progress: Progress) -> None:
@@ -98,10 +99,10 @@ def _run(yard: Any, queue: str, place: Any) -> Any:
         elif idle_since is None:
             idle_since = clock.monotonic()
         elif clock.monotonic() - idle_since > LINGER:
-            intake.close()
+            submissions.close()
 
     engine = Engine(
-        yard.store, recorded, place, yard.folder, yard.bus.publish, intake=intake
+        yard.store, Start(recorded), place, yard.folder, yard.bus.publish, submissions=submissions
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
         stack.callback(place.close)

@@ -6,18 +6,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runyard.attempt.wire import Item
-from runyard.schedule.agenda import Agenda, Held, Piece
+from runyard.attempt.wire import Chunk, Item
+from runyard.schedule.ready_queue import HeldClaim, ReadyQueue
 from runyard.spec.batch import ListedTask, encode_listed
 from runyard.spec.task import Target
 from runyard.store.rows import Claim
 
 
-def held_range(*ranges: tuple[int, int], priority: int = 1) -> Held:
-    return Held(Claim(1, 1, "token", list(ranges), {}), priority)
+def held_range(*ranges: tuple[int, int], priority: int = 1) -> HeldClaim:
+    return HeldClaim(Claim(1, 1, "token", list(ranges), {}), priority)
 
 
-def held_tasks(*tasks: int, priority: int = 1, **own: int) -> Held:
+def held_tasks(*tasks: int, priority: int = 1, **own: int) -> HeldClaim:
     """A claim of listed tasks; `t3=2` gives task 3 a priority of its own."""
     contents = {
         task: encode_listed(
@@ -27,132 +27,128 @@ def held_tasks(*tasks: int, priority: int = 1, **own: int) -> Held:
         )
         for task in tasks
     }
-    return Held(Claim(0, 1, "token", [], contents), priority)
+    return HeldClaim(Claim(0, 1, "token", [], contents), priority)
 
 
-def numbers(piece: Piece | None) -> list[int]:
-    if piece is None:
-        return []
-    if piece.items is None:
-        return list(range(piece.low, piece.high))
-    return [item.task for item in piece.items]
+def numbers(taken: tuple[HeldClaim, Chunk] | None) -> list[int]:
+    return [] if taken is None else list(taken[1].tasks())
 
 
-def drained(agenda: Agenda, most: int = 1000) -> list[int]:
+def drained(ready: ReadyQueue, most: int = 1000) -> list[int]:
     found: list[int] = []
-    while (piece := agenda.take(most)) is not None:
+    while (piece := ready.take(most)) is not None:
         found += numbers(piece)
     return found
 
 
-def test_an_empty_agenda_gives_nothing() -> None:
-    agenda = Agenda()
-    assert agenda.take(10) is None
-    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (0, 0, None)
+def test_an_empty_queue_gives_nothing() -> None:
+    ready = ReadyQueue()
+    assert ready.take(10) is None
+    assert (ready.size, ready.delayed, ready.next_due) == (0, 0, None)
 
 
 def test_the_highest_priority_goes_first_and_inside_it_who_came_first() -> None:
-    agenda, held = Agenda(), held_tasks(*range(6), t1=3, t3=0, t4=3, t5=2)
+    ready, held = ReadyQueue(), held_tasks(*range(6), t1=3, t3=0, t4=3, t5=2)
     for task in range(6):
-        agenda.add_item(held, held.item(task, 0))
-    assert drained(agenda, most=1) == [1, 4, 5, 0, 2, 3]
+        ready.add(held, held.item(task, 0))
+    assert drained(ready, most=1) == [1, 4, 5, 0, 2, 3]
 
 
 def test_ranges_are_cut_to_size_and_stay_in_order() -> None:
-    agenda, held = Agenda(), held_range((0, 10), (20, 25))
-    agenda.add_range(held, 0, 10)
-    agenda.add_range(held, 20, 25)
-    agenda.add_range(held, 30, 30)
-    assert agenda.ready == 15
-    assert [numbers(agenda.take(4)) for _ in range(4)] == [
+    ready, held = ReadyQueue(), held_range((0, 10), (20, 25))
+    ready.add_range(held, 0, 10)
+    ready.add_range(held, 20, 25)
+    ready.add_range(held, 30, 30)
+    assert ready.size == 15
+    assert [numbers(ready.take(4)) for _ in range(4)] == [
         [0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [20, 21, 22, 23],
     ]  # fmt: skip
-    assert agenda.ready == 1
+    assert ready.size == 1
 
 
 def test_what_travels_together_belongs_to_one_claim() -> None:
-    agenda, one, other = Agenda(), held_tasks(0, 1), held_tasks(2)
+    ready, one, other = ReadyQueue(), held_tasks(0, 1), held_tasks(2)
     for task, held in ((0, one), (1, one), (2, other)):
-        agenda.add_item(held, held.item(task, 0))
-    first, second = agenda.take(10), agenda.take(10)
+        ready.add(held, held.item(task, 0))
+    first, second = ready.take(10), ready.take(10)
     assert (numbers(first), numbers(second)) == ([0, 1], [2])
     assert first is not None
-    assert first.held is one
+    assert first[0] is one
 
 
 def test_what_travels_together_has_one_priority() -> None:
-    agenda, held = Agenda(), held_tasks(*range(5), t1=3, t3=3)
-    assert agenda.next_place is None
+    ready, held = ReadyQueue(), held_tasks(*range(5), t1=3, t3=3)
+    assert ready.first is None
     for task in range(5):
-        agenda.add_item(held, held.item(task, 0))
-    assert agenda.next_place == (-3, 1)
-    assert numbers(agenda.take(10)) == [1, 3]
-    assert agenda.next_place == (-1, 0)
-    assert numbers(agenda.take(10)) == [0, 2, 4]
+        ready.add(held, held.item(task, 0))
+    assert ready.first == (-3, 1)
+    assert numbers(ready.take(10)) == [1, 3]
+    assert ready.first == (-1, 0)
+    assert numbers(ready.take(10)) == [0, 2, 4]
 
 
 def test_what_comes_late_or_comes_back_stands_where_its_number_says() -> None:
-    agenda, held = Agenda(), held_tasks(*range(6), t2=3)
+    ready, held = ReadyQueue(), held_tasks(*range(6), t2=3)
     for task in (5, 2, 4, 0):
-        agenda.add_item(held, held.item(task, 0))
-    assert numbers(agenda.take(1)) == [2]
-    assert numbers(agenda.take(1)) == [0]
+        ready.add(held, held.item(task, 0))
+    assert numbers(ready.take(1)) == [2]
+    assert numbers(ready.take(1)) == [0]
     for task in (0, 3):
-        agenda.add_item(held, held.item(task, 0))
-    assert drained(agenda) == [0, 3, 4, 5]
+        ready.add(held, held.item(task, 0))
+    assert drained(ready) == [0, 3, 4, 5]
 
 
 def test_a_retry_stands_in_line_when_it_is_due() -> None:
-    agenda, held = Agenda(), held_tasks(0, 1, 2)
-    agenda.add_later(5.0, held, held.item(0, 1))
-    agenda.add_later(3.0, held, held.item(1, 1))
-    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (0, 2, 3.0)
-    agenda.wake_due(4.0)
-    assert (agenda.ready, agenda.waiting, agenda.next_due()) == (1, 1, 5.0)
-    agenda.add_item(held, held.item(2, 0))
-    agenda.wake_due(5.0)
-    assert drained(agenda) == [0, 1, 2]
+    ready, held = ReadyQueue(), held_tasks(0, 1, 2)
+    ready.add_delayed(5.0, held, held.item(0, 1))
+    ready.add_delayed(3.0, held, held.item(1, 1))
+    assert (ready.size, ready.delayed, ready.next_due) == (0, 2, 3.0)
+    ready.release_due(4.0)
+    assert (ready.size, ready.delayed, ready.next_due) == (1, 1, 5.0)
+    ready.add(held, held.item(2, 0))
+    ready.release_due(5.0)
+    assert drained(ready) == [0, 1, 2]
 
 
 def test_what_is_removed_is_found_wherever_it_waits() -> None:
-    agenda, ranges, tasks = Agenda(), held_range((0, 10)), held_tasks(20, 30)
-    agenda.add_range(ranges, 0, 10)
-    agenda.add_item(tasks, tasks.item(20, 0))
-    agenda.add_later(9.0, tasks, tasks.item(30, 2))
-    found = agenda.remove({0, 4, 5, 9, 20, 30, 99})
-    assert sorted((item.task, item.attempt, held is tasks) for held, item in found) == [
-        (0, 0, False), (4, 0, False), (5, 0, False), (9, 0, False), (20, 0, True), (30, 2, True),
+    ready, ranges, tasks = ReadyQueue(), held_range((0, 10)), held_tasks(20, 30)
+    ready.add_range(ranges, 0, 10)
+    ready.add(tasks, tasks.item(20, 0))
+    ready.add_delayed(9.0, tasks, tasks.item(30, 2))
+    found = ready.remove({0, 4, 5, 9, 20, 30, 99})
+    assert sorted((task, held is tasks) for held, task in found) == [
+        (0, False), (4, False), (5, False), (9, False), (20, True), (30, True),
     ]  # fmt: skip
-    assert agenda.ready == 6
-    assert drained(agenda) == [1, 2, 3, 6, 7, 8]
-    assert agenda.waiting == 0
+    assert ready.size == 6
+    assert drained(ready) == [1, 2, 3, 6, 7, 8]
+    assert ready.delayed == 0
 
 
 def test_a_retry_keeps_the_priority_that_its_task_asks_for() -> None:
-    agenda, held = Agenda(), held_tasks(0, 1, 2, t1=3)
+    ready, held = ReadyQueue(), held_tasks(0, 1, 2, t1=3)
     for task in (0, 2):
-        agenda.add_item(held, held.item(task, 0))
-    agenda.add_later(1.0, held, held.item(1, 1))
-    agenda.wake_due(1.0)
-    assert drained(agenda) == [1, 0, 2]
+        ready.add(held, held.item(task, 0))
+    ready.add_delayed(1.0, held, held.item(1, 1))
+    ready.release_due(1.0)
+    assert drained(ready) == [1, 0, 2]
 
 
-class AgendaAgainstAList(RuleBasedStateMachine):
+class QueueAgainstAList(RuleBasedStateMachine):
     """Nothing is lost, nothing comes twice, and the order is exact."""
 
     @initialize()
     def begin(self) -> None:
-        self.agenda = Agenda()
+        self.ready = ReadyQueue()
         self.listed = [held_tasks(priority=priority) for priority in range(4)]
         self.ranged = held_range()
-        self.holders: dict[int, Held] = {}
+        self.holders: dict[int, HeldClaim] = {}
         self.now = 0.0
         self.queue: list[tuple[int, int]] = []  # -priority, task
         self.ranges: list[int] = []
         self.later: list[tuple[float, int]] = []  # due, task
         self.taken: list[int] = []
 
-    def new_task(self, held: Held) -> int:
+    def new_task(self, held: HeldClaim) -> int:
         task = len(self.holders)
         self.holders[task] = held
         return task
@@ -164,25 +160,25 @@ class AgendaAgainstAList(RuleBasedStateMachine):
     def items_arrive(self, priority: int, count: int) -> None:
         for _ in range(count):
             task = self.new_task(self.listed[priority])
-            self.agenda.add_item(self.listed[priority], Item(task, 0, None))
+            self.ready.add(self.listed[priority], Item(task, 0, None))
             self.arrive(task)
 
     @rule(count=st.integers(0, 20))
     def a_range_arrives(self, count: int) -> None:
         new = [self.new_task(self.ranged) for _ in range(count)]
-        self.agenda.add_range(self.ranged, new[0] if new else 0, new[-1] + 1 if new else 0)
+        self.ready.add_range(self.ranged, new[0] if new else 0, new[-1] + 1 if new else 0)
         self.ranges += new
 
     @rule(priority=st.integers(0, 3), wait=st.floats(0, 10))
     def a_retry_is_planned(self, priority: int, wait: float) -> None:
         task = self.new_task(self.listed[priority])
-        self.agenda.add_later(self.now + wait, self.listed[priority], Item(task, 1, None))
+        self.ready.add_delayed(self.now + wait, self.listed[priority], Item(task, 1, None))
         self.later.append((self.now + wait, task))
 
     @rule(step=st.floats(0, 5))
     def time_passes(self, step: float) -> None:
         self.now += step
-        self.agenda.wake_due(self.now)
+        self.ready.release_due(self.now)
         due = sorted(entry for entry in self.later if entry[0] <= self.now)
         self.later = [entry for entry in self.later if entry[0] > self.now]
         for _, task in due:
@@ -190,7 +186,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 8))
     def some_are_taken(self, most: int) -> None:
-        piece = self.agenda.take(most)
+        piece = self.ready.take(most)
         got = numbers(piece)
         self.queue.sort()
         if self.queue:
@@ -198,7 +194,7 @@ class AgendaAgainstAList(RuleBasedStateMachine):
             first = self.holders[self.queue[0][1]]
             same = takewhile(lambda entry: self.holders[entry[1]] is first, self.queue[:most])
             expected = [task for _, task in same]
-            assert piece.held is first
+            assert piece[0] is first
             self.queue = self.queue[len(expected) :]
         else:
             # A piece never reaches beyond the range that it comes from.
@@ -212,36 +208,36 @@ class AgendaAgainstAList(RuleBasedStateMachine):
     @rule(data=st.data())
     def some_are_removed(self, data: st.DataObject) -> None:
         tasks = data.draw(st.sets(st.integers(0, max(1, len(self.holders))), max_size=5))
-        found = self.agenda.remove(tasks)
+        found = self.ready.remove(tasks)
         waiting = {entry[-1] for entry in (*self.queue, *self.later)} | set(self.ranges)
-        assert sorted(item.task for _, item in found) == sorted(tasks & waiting)
-        assert all(held is self.holders[item.task] for held, item in found)
+        assert sorted(task for _, task in found) == sorted(tasks & waiting)
+        assert all(held is self.holders[task] for held, task in found)
         self.queue = [entry for entry in self.queue if entry[1] not in tasks]
         self.later = [entry for entry in self.later if entry[1] not in tasks]
         self.ranges = [task for task in self.ranges if task not in tasks]
-        self.taken += [item.task for _, item in found]
+        self.taken += [task for _, task in found]
 
     @rule(count=st.integers(1, 5))
     def the_last_ones_come_back(self, count: int) -> None:
         back = sorted(set(self.taken[-count:]))
         self.taken = [task for task in self.taken if task not in back]
         for task in back:
-            self.agenda.add_item(self.holders[task], Item(task, 0, None))
+            self.ready.add(self.holders[task], Item(task, 0, None))
             self.arrive(task)
 
     @invariant()
     def the_counts_are_right(self) -> None:
-        assert self.agenda.ready == len(self.queue) + len(self.ranges)
-        assert self.agenda.waiting == len(self.later)
+        assert self.ready.size == len(self.queue) + len(self.ranges)
+        assert self.ready.delayed == len(self.later)
         due = min((entry[0] for entry in self.later), default=None)
-        assert self.agenda.next_due() == due
+        assert self.ready.next_due == due
 
     def teardown(self) -> None:
-        if hasattr(self, "agenda"):
-            self.agenda.wake_due(float("inf"))
-            everything = [*self.taken, *drained(self.agenda)]
+        if hasattr(self, "ready"):
+            self.ready.release_due(float("inf"))
+            everything = [*self.taken, *drained(self.ready)]
             assert sorted(everything) == list(range(len(self.holders)))
 
 
-TestAgendaAgainstAList = AgendaAgainstAList.TestCase
-TestAgendaAgainstAList.settings = settings(max_examples=60, stateful_step_count=40)
+TestQueueAgainstAList = QueueAgainstAList.TestCase
+TestQueueAgainstAList.settings = settings(max_examples=60, stateful_step_count=40)
