@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from runyard.backends.base import Backend
 from runyard.errors import BadSpec, TasksFailed
+from runyard.execution import OnEvent
 from runyard.reports.progress import Progress
 from runyard.reports.result import Result
 from runyard.spec.batch import Batch, items
-from runyard.yard import OnEvent, Yard
+from runyard.yard import Yard
 
 
 def run(
     batch: Batch,
     *,
-    backend: str = "processes",
+    backend: str | Backend = "processes",
     workers: int | None = None,
     ray_address: str | None = None,
     fallback: str | None = None,
@@ -27,7 +29,7 @@ def run(
     fresh: bool = False,
     **options: Any,
 ) -> Result:
-    """Run a batch in the default yard, or the one named; see `Yard.run`."""
+    """Run a batch in the default yard or in `yard`; see `Yard.run`."""
     place = yard if isinstance(yard, Yard) else Yard(yard)
     return place.run(
         batch, backend=backend, workers=workers, ray_address=ray_address, fallback=fallback,
@@ -43,7 +45,7 @@ def map(  # noqa: A001
     name: str | None = None,
     **run_options: Any,
 ) -> list[Any]:
-    """What the function returns for each item, in order; raises if any of them failed."""
+    """What the function returns for each item, in order; raises if any call failed."""
     batch = items(fn, values, parameter=_first_parameter(fn), seed=seed, name=name)
     result = run(batch, **run_options)
     stats = result.stats

@@ -1,8 +1,8 @@
-"""A worker: takes tasks of whatever batch is most urgent from a store that others fill.
+"""A worker: runs the most urgent batch of a store that others fill, again and again.
 
 worker ── next_batch ──▶ engine (until nothing is left to take, or something more urgent waits)
    ▲                         │
-   └─────── news, or a look ◀┘
+   └──── a change, or time ◀─┘
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from runyard import clock
 from runyard.errors import MetricMissing, NotFound, StoreAway, StoreConflict, UsageError
 from runyard.events import BatchFinished, BatchStopped, Event
-from runyard.reports.progress import Progress
+from runyard.execution import RunSettings
 from runyard.schedule.ending import End
 from runyard.schedule.sharing import by_value, next_batch, unfinished
 from runyard.store.base import Snapshot, Transaction
@@ -62,42 +63,33 @@ def _standing(row: BatchRow) -> tuple[int, int, int]:
 
 
 class Worker:
-    """Serves the batches of one yard until none has anything left to do, or for ever."""
+    """Runs the batches of one yard until all of them are done, or for ever."""
 
     def __init__(
         self,
         yard: Yard,
+        settings: RunSettings = RunSettings(),  # noqa: B008
         *,
-        backend: str = "processes",
-        workers: int | None = None,
-        ray_address: str | None = None,
-        fallback: str | None = None,
         forever: bool = False,
-        progress: Progress = None,
-        on_event: Callable[[Event], None] | None = None,
         on_turn: Callable[[Turn], None] = lambda _: None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._yard = yard
-        self._backend = backend
-        self._workers = workers
-        self._ray = {"ray_address": ray_address, "fallback": fallback}
+        self._settings = settings
         self._forever = forever
-        self._progress = progress
-        self._on_event = on_event
         self._on_turn = on_turn
         self._say = say  # what a person should know, between two turns
         self._resting: dict[int, BatchRow] = {}  # batches that ended early here, as they were then
         self._fruitless: dict[int, Fruitless] = {}
         self._foreign: set[int] = set()  # batches that this worker can't run
         self._known: dict[int, int] = {}  # those it can, and how many tasks that was said of
-        self._news = threading.Event()
+        self._changed = threading.Event()
 
     def run(self) -> list[Turn]:
-        """Work; what was done, in order. Ends early when somebody says `stop`."""
+        """Work until done or asked to stop; returns what was done, in order."""
         store = self._yard.store
         number = store.write(self._sign_on)
-        unlisten = store.listen(self._news.set)
+        unlisten = store.listen(self._changed.set)
         turns: list[Turn] = []
         reached = clock.monotonic()
         try:
@@ -129,12 +121,12 @@ class Worker:
             return turns[-1].end != End.STOPPED.value
         if not self._forever and not self._left_to_others():
             return False
-        self._news.wait(self._yard.store.look_seconds)
-        self._news.clear()
+        self._changed.wait(self._yard.store.look_seconds)
+        self._changed.clear()
         return True
 
     def _sign_on(self, tx: Transaction) -> int:
-        number = tx.sign_on(socket.gethostname(), os.getpid(), self._backend, 0)
+        number = tx.sign_on(socket.gethostname(), os.getpid(), self._settings.backend_name, 0)
         self._yard.store.acquire_liveness(number)
         return number
 
@@ -184,8 +176,8 @@ class Worker:
         def hear(event: Event) -> None:
             if isinstance(event, BatchFinished | BatchStopped):
                 ended.append(event)
-            if self._on_event is not None:
-                self._on_event(event)
+            if self._settings.on_event is not None:
+                self._settings.on_event(event)
 
         return hear
 
@@ -200,14 +192,12 @@ class Worker:
         ended: list[BatchFinished | BatchStopped] = []
         end = End.YIELDED.value
         try:
-            result = self._yard.take_part(
-                row.name, preempted, backend=self._backend, workers=self._workers, **self._ray,
-                progress=self._progress, on_event=self._hear(ended),
-            )  # fmt: skip
+            settings = replace(self._settings, on_event=self._hear(ended))
+            result = self._yard.take_part(row.name, preempted, settings)
             end = result.end
         except StoreAway as error:
             self._say(f"{row.name}: {error.message}")
-        except NotFound:  # somebody cleared it
+        except NotFound:  # it was cleared
             return Turn(row.name, 0, "cleared")
         except MetricMissing as error:
             end = End.METRIC.value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import weakref
@@ -13,22 +12,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from runyard import clock
-from runyard.attempt.runner import StopNow
-from runyard.backends import open_backend
+from runyard import logs
 from runyard.backends.base import Backend
-from runyard.errors import BadTarget, NotFound, UsageError
-from runyard.events import Event, EventBus, Notice, read
+from runyard.errors import NotFound, UsageError
+from runyard.events import EventBus, read
+from runyard.execution import (
+    Execution,
+    OnEvent,
+    RunSettings,
+    known,
+    refuse_by_value,
+    stored_batch,
+)
 from runyard.reports.printed import Output, printed
-from runyard.reports.progress import Progress, show
+from runyard.reports.progress import Progress
 from runyard.reports.result import Result
 from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
-from runyard.schedule.ending import End
-from runyard.schedule.engine import Engine
-from runyard.schedule.registration import Start, add_replicates, go_on, put_on_record
+from runyard.schedule.registration import Start, go_on, put_on_record
 from runyard.schedule.retries import requeue_status
-from runyard.schedule.sharing import by_value
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
@@ -36,24 +38,23 @@ from runyard.spec.names import safe_name
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
-from runyard.store.rows import BatchRow
 from runyard.store.stored_batch import StoredBatch, encode_options
 
 DEFAULT = ".runyard"
-OnEvent = Callable[[Event], None]
 
 
 class Yard:
     """A project's `.runyard` folder: its store, workspaces, audit logs and reports."""
 
     def __init__(self, location: str | Path | None = None, *, durable: bool = False) -> None:
-        """Open the yard at a folder (default: `$RUNYARD_YARD`, else `.runyard`).
+        """Open the yard at a folder (default: `$RUNYARD_YARD`, otherwise `.runyard`).
 
-        `postgresql://…` names one that machines share; what files there are, each machine keeps
-        for itself (in `$RUNYARD_FILES`, else below `.runyard`). `memory:` gives one that is gone
-        with the object, for tests. With `durable`, each commit waits for the disk, so that a power
-        cut loses nothing either.
+        `postgresql://…` names a yard that machines share; each machine keeps its own files (in
+        `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` gives a yard for tests that is
+        gone with the object. With `durable`, each commit waits for the disk, so that even a power
+        cut loses nothing.
         """
+        logs.configure()
         self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
         self.bus = EventBus()
         self._durable = durable
@@ -74,7 +75,7 @@ class Yard:
             return self._store
 
     def submit(self, batch: Batch, *, fresh: bool = False) -> str:
-        """Put a batch on record without running it; its name."""
+        """Record a batch without running it; returns its name."""
         start = self._register(batch, fresh)
         for event in start.events:
             self.bus.publish(event)
@@ -84,7 +85,7 @@ class Yard:
         self,
         batch: Batch,
         *,
-        backend: str = "processes",
+        backend: str | Backend = "processes",
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
@@ -94,31 +95,33 @@ class Yard:
         limit: int | None = None,
         **options: Any,
     ) -> Result:
-        """Run a batch, or go on with it; what is recorded is not run again.
+        """Run a batch, or continue it; tasks with an outcome are not run again.
 
-        `ray_address` is the cluster that the backend `ray` joins (default: `$RAY_ADDRESS`, else a
-        Ray of its own); `fallback="serial"` is where it runs when Ray can't start. `limit` ends
-        the run after as many further outcomes, in order; the next run goes on behind them.
-        `options` are those of `Options`: retries, timeout, memory, priority, fail_fast, …
+        `backend` is a name or a backend of your own. `ray_address` is the cluster that the backend
+        `ray` joins (default: `$RAY_ADDRESS`, otherwise it starts Ray itself); with
+        `fallback="serial"` the batch runs there when Ray can't start. `limit` ends the run after
+        that many further outcomes, in order; the next run continues from there. `options` are
+        those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
         if limit is not None and (type(limit) is not int or limit < 1):
             raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
+        settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         batch = batch.with_options(**options)
-        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
+        place = settings.open()
         try:
             start = self._register(batch, fresh, place.name)
         except BaseException:
             place.close()
             raise
-        return self._run(
-            start, place, batch.functions, batch.codec, progress, on_event, limit=limit
-        )
+        execution = self._execution(settings, batch.functions, batch.codec)
+        execution.limit = limit
+        return execution.run(start, place)
 
     def resume(
         self,
         name: str,
         *,
-        backend: str = "processes",
+        backend: str | Backend = "processes",
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
@@ -127,63 +130,60 @@ class Yard:
         codec: str = "msgpack",
         **options: Any,
     ) -> Result:
-        """Go on with a recorded batch. One of functions by value needs its script run again.
+        """Continue a recorded batch. If its functions travel by value, run its script instead.
 
-        `options` take the place of those it was run with.
+        `options` replace those that it was run with.
         """
-        recorded = self.recorded(name)
-        settled = recorded.options.with_(**options)
-        _check_rule(settled.until, listed=recorded.listed)
-        if settled.until is not None or (recorded.row.pending and settled.reads_values):
-            self._result(name, codec).codec_of_values()
-        if recorded.row.pending:
+        settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
+        batch = self.recorded(name)
+        settled = batch.options.with_(**options)
+        _check_rule(settled.until, listed=batch.listed)
+        execution = self._execution(settings, {}, codec)
+        if settled.until is not None or (batch.row.pending and settled.reads_values):
+            execution.result(name).codec_of_values()
+        if batch.row.pending:
             self.refuse_by_value(name)
         if options:
             changes = {"options": encode_options(settled), "priority": settled.priority}
             with self.store.transaction() as tx:
-                recorded = StoredBatch(tx.update_batch(recorded.id, **changes))
+                batch = StoredBatch(tx.update_batch(batch.id, **changes))
         with self.store.snapshot() as view:
-            code = present_code(view, recorded, backend)
-        start = self._tidied(go_on(self.store, recorded, code, settled.changed))
-        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
-        return self._run(start, place, {}, codec, progress, on_event)
+            code = present_code(view, batch, settings.backend_name)
+        start = self._tidied(go_on(self.store, batch, code, settled.changed))
+        return execution.run(start, settings.open())
 
     def take_part(
         self,
         name: str,
         preempted: Callable[[Transaction], bool],
-        *,
-        backend: str = "processes",
-        workers: int | None = None,
-        ray_address: str | None = None,
-        fallback: str | None = None,
-        progress: Progress = None,
-        on_event: OnEvent | None = None,
+        settings: RunSettings,
     ) -> Result:
-        """Go on with a batch beside others, until nothing is left to take or it is preempted."""
+        """Run a batch beside other engines, until nothing is left to take or it is preempted."""
         with self.store.snapshot() as view:
-            recorded = StoredBatch(self._row(view.batch(name), name))
-            code = Code({}, []) if recorded.listed else present_code(view, recorded, backend)
-        # Others may be at work: what is recorded is not for one of them to take back.
-        refuses = recorded.options.changed == "refuse"
-        start = go_on(self.store, recorded, code, "refuse" if refuses else "keep")
-        place = open_backend(backend, workers, ray_address=ray_address, fallback=fallback)
-        return self._run(start, place, {}, "msgpack", progress, on_event, preempted)
+            batch = StoredBatch(known(view.batch(name), name))
+            is_list = batch.listed
+            code = Code({}, []) if is_list else present_code(view, batch, settings.backend_name)
+        # Others may be at work, so what is recorded is not taken back here.
+        refuses = batch.options.changed == "refuse"
+        start = go_on(self.store, batch, code, "refuse" if refuses else "keep")
+        execution = self._execution(settings, {}, "msgpack")
+        execution.preempted = preempted
+        return execution.run(start, settings.open())
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
-        """Let the failed tasks run again at the next `resume`; how many there are."""
-        recorded = self.recorded(name)
+        """Let failed tasks run again with the next `resume`; returns how many."""
+        batch = self.recorded(name)
         with self.store.transaction() as tx:
-            cancelling.refuse_running(tx, self.store, recorded)
-            tasks = requeue_status(tx, recorded, Status(status))
+            cancelling.refuse_running(tx, self.store, batch)
+            tasks = requeue_status(tx, batch, Status(status))
         self._remove_files(name, tasks)
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
-        """Ask running engines to stop after their current tasks; how many there are."""
+        """Ask running engines to stop after their current tasks; returns how many."""
         asked = set()
         with self.store.transaction() as tx:
-            wanted = None if name is None else self._row(tx.batch(name), name).id
+            wanted = None if name is None else known(tx.batch(name), name).id
             for engine in tx.engines():
                 if self.store.alive(engine.id) and wanted in (None, engine.batch):
                     tx.update_engine(engine.id, stop=1)
@@ -191,20 +191,20 @@ class Yard:
         return len(asked)
 
     def cancel(self, name: str, task: int | None = None) -> int:
-        """Cancel a batch, or one task and those that come after it, running or not; how many."""
-        recorded = self.recorded(name)
+        """Cancel a batch, or a task and its followers, running or not; returns how many tasks."""
+        batch = self.recorded(name)
         with self.store.transaction() as tx:
-            running = cancelling.is_running(tx, self.store, recorded)
+            running = cancelling.is_running(tx, self.store, batch)
             if task is None:
-                return cancelling.cancel_batch(tx, recorded, running=running)
-            return cancelling.cancel_task(tx, recorded, task, running=running)
+                return cancelling.cancel_batch(tx, batch, running=running)
+            return cancelling.cancel_task(tx, batch, task, running=running)
 
     def clear(self, name: str) -> None:
-        """Forget a batch: its record, its files, everything."""
-        recorded = self.recorded(name)
+        """Forget a batch: its record and its files."""
+        batch = self.recorded(name)
         with self.store.transaction() as tx:
-            cancelling.refuse_running(tx, self.store, recorded)
-            tx.delete_batch(recorded.id)
+            cancelling.refuse_running(tx, self.store, batch)
+            tx.delete_batch(batch.id)
         remove_tree(self.batch_folder(name))
 
     def status(self) -> list[Result]:
@@ -213,43 +213,36 @@ class Yard:
             return [self._result(row.name) for row in view.batches()]
 
     def results(self, name: str, *, codec: str = "msgpack") -> Result:
-        """What came out of a batch; `codec="pickle"` lets pickled values be unpickled."""
+        """The results of a batch; with `codec="pickle"`, pickled values are unpickled."""
         self.recorded(name)
         return self._result(name, codec)
 
     def printed(self, name: str, task: int) -> dict[int, Output]:
-        """What a task printed, by attempt; only those that printed something."""
+        """What a task printed, by attempt, where an attempt printed something."""
         batch = self.recorded(name).id
         with self.store.snapshot() as view:
             return printed(view, batch, self.batch_folder(name), task)
 
     def events(self, name: str, *, task: int | None = None) -> Iterator[dict[str, Any]]:
-        """The story of a batch, or of one task, from its audit log."""
+        """The events of a batch, or of one task, from its audit log."""
         self.recorded(name)
         path = self.batch_folder(name) / "events.jsonl"
         return read(path, task=task) if path.exists() else iter(())
 
     def recorded(self, name: str) -> StoredBatch:
-        """A batch as it stands on record."""
-        with self.store.snapshot() as view:
-            return StoredBatch(self._row(view.batch(name), name))
+        """A batch as it is in the store."""
+        return stored_batch(self.store, name)
 
     def refuse_by_value(self, name: str) -> None:
-        """Raise for a batch whose functions travel by value: only its script can go on with it."""
-        with self.store.snapshot() as view:
-            function = by_value(view, self._row(view.batch(name), name))
-        if function is not None:
-            raise BadTarget(
-                f"{name} runs the function {function}, which travels by value and is never stored",
-                hint="run its script or notebook cell again; it goes on where it stopped",
-            )
+        """Raise for a batch whose functions travel by value: only its script can continue it."""
+        refuse_by_value(self.store, name)
 
     def batch_folder(self, name: str) -> Path:
         """Where a batch's files are."""
         return self.folder / "batches" / safe_name(name, "batch name")
 
     def close(self) -> None:
-        """Let go of the store and of whoever listens."""
+        """Close the store, and end all subscriptions."""
         self.bus.close()
         if self._store is not None:
             self._store.close()
@@ -263,103 +256,13 @@ class Yard:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(
-        self,
-        start: Start,
-        backend: Backend,
-        functions: dict[str, Callable[..., Any]],
-        codec: str,
-        progress: Progress,
-        on_event: OnEvent | None,
-        preempted: Callable[[Transaction], bool] | None = None,
-        limit: int | None = None,
-    ) -> Result:
-        recorded = start.batch
-        with contextlib.ExitStack() as stack:
-            stack.callback(backend.close)
-            if on_event is not None:
-                stack.enter_context(self.bus.subscribe(Event, on_event))
-            stack.enter_context(show(self.bus, progress))
-            end, ran = End.FINISHED, False
-            most = None if limit is None else recorded.row.done + limit
-            begin = clock.monotonic()
-            more: StoredBatch | None = recorded
-            while more is not None:
-                recorded = more
-                if recorded.row.pending:
-                    start = start._replace(batch=recorded)
-                    elapsed, ran = clock.monotonic() - begin, True
-                    end = self._run_once(start, backend, functions, elapsed, preempted, most)
-                    start = start._replace(events=[])
-                more = self._grown(recorded, end, codec, functions)
-                backend = backend if more is None else backend.again()
-            for event in start.events:  # no engine ran that would have told them
-                self.bus.publish(event)
-            self.bus.flush()
-        return self._result(recorded.name, codec, end, ran=ran)
+    def _execution(
+        self, settings: RunSettings, functions: dict[str, Callable[..., Any]], codec: str
+    ) -> Execution:
+        return Execution(self.store, self.folder, self.bus, settings, functions, codec)
 
-    def _run_once(
-        self,
-        start: Start,
-        backend: Backend,
-        functions: dict[str, Callable[..., Any]],
-        elapsed: float,
-        preempted: Callable[[Transaction], bool] | None,
-        most: int | None,
-    ) -> End:
-        engine = Engine(
-            self.store, start, backend, self.folder, self.bus.publish, functions=functions,
-            preempted=preempted, limit=most, elapsed=elapsed,
-        )  # fmt: skip
-        try:
-            end = engine.run()
-        except StopNow:
-            end = End.INTERRUPTED
-        if end is End.INTERRUPTED or engine.signal is not None:
-            self.bus.flush()
-            if engine.signal == signal.SIGTERM:
-                raise SystemExit(128 + signal.SIGTERM)
-            raise KeyboardInterrupt
-        return end
-
-    def _grown(
-        self, before: StoredBatch, end: End, codec: str, functions: dict[str, Callable[..., Any]]
-    ) -> StoredBatch | None:
-        """The batch with the tasks that came to it meanwhile, or that its `until` wants."""
-        until = before.options.until
-        if end is not End.OUTGROWN and (end is not End.FINISHED or until is None):
-            return None
-        recorded = self.recorded(before.name)
-        if recorded.row.pending:
-            return recorded
-        return None if until is None else self._replicated(recorded, until, codec, functions)
-
-    def _replicated(
-        self,
-        recorded: StoredBatch,
-        until: str,
-        codec: str,
-        functions: dict[str, Callable[..., Any]],
-    ) -> StoredBatch | None:
-        """The batch with more replicates, where its `until` does not hold yet."""
-        from runyard.reports.verdict import look
-
-        name = recorded.name
-        seen = look(self._result(name, codec), until)
-        self.bus.publish(Notice(batch=name, text=seen.text))
-        if seen.holds:
-            return None
-        if not functions:
-            self.refuse_by_value(name)
-        with self.store.transaction() as tx:
-            return add_replicates(tx, recorded, seen.replicates)
-
-    def _result(
-        self, name: str, codec: str = "msgpack", end: End | None = None, *, ran: bool = True
-    ) -> Result:
-        reason = end.value if end is not None else ""
-        folder = self.batch_folder(name)
-        return Result(self.store, name, codec=codec, end=reason, ran=ran, folder=folder)
+    def _result(self, name: str, codec: str = "msgpack") -> Result:
+        return Result(self.store, name, codec=codec, folder=self.batch_folder(name))
 
     def _register(self, batch: Batch, fresh: bool, backend: str = "serial") -> Start:
         root = os.getcwd()
@@ -376,18 +279,10 @@ class Yard:
         return start
 
     def _remove_files(self, name: str, tasks: list[int]) -> None:
-        """Remove what was made of outcomes that are forgotten now."""
+        """Remove files made from outcomes that have been forgotten."""
         remove_tree(self.batch_folder(name) / "columns")
-        for task in tasks:  # what they printed the last time is not what they will print
+        for task in tasks:
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
-
-    @staticmethod
-    def _row(row: BatchRow | None, name: str) -> BatchRow:
-        if row is None:
-            raise NotFound(
-                f"there is no batch {name!r}", hint="`runyard status` lists those there are"
-            )
-        return row
 
 
 def _check_rule(until: str | None, *, listed: bool) -> None:

@@ -37,6 +37,11 @@ def backend_class(name: str) -> type[Backend]:
     raise UsageError(f"no backend {name!r}", hint=f"use one of: {', '.join(NAMES)}")
 
 
+def runs_in_engine(name: str) -> bool:
+    """Whether this backend runs tasks inside the engine's own process."""
+    return name in NAMES and not backend_class(name).capabilities.survives_crash
+
+
 def open_backend(
     name: str,
     workers: int | None = None,

@@ -31,6 +31,7 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
     urgent batch comes first. Tasks are found by name, so the project's code must be here too;
     start the worker in the project's folder.
     """
+    from runyard.execution import RunSettings
     from runyard.worker import Worker
 
     ended: list[Turn] = []
@@ -43,10 +44,10 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
             why = f"; {WHY[turn.end]}" if turn.end in WHY else ""
             session.say(f"{turn.batch}: {turn.tasks:,} tasks{why}")
 
-        place_ = {k: v for k, v in place.items() if v is not None}
+        given = {name: value for name, value in place.items() if value is not None}
+        settings = RunSettings(**given, progress=progress)
         try:
-            Worker(yard, forever=forever, progress=progress, on_turn=tell, say=session.note,
-                   **place_).run()  # fmt: skip
+            Worker(yard, settings, forever=forever, on_turn=tell, say=session.note).run()
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         except SystemExit as error:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from runyard.attempt.load import load
-from runyard.backends import backend_class
+from runyard.backends import runs_in_engine
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
 from runyard.events import CodeChanged, Notice
 from runyard.schedule.cancelling import refuse_running
@@ -93,7 +93,7 @@ def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
 
 def examined(functions: Mapping[str, Callable[..., Any]], backend: str) -> Code:
     """Examine functions. Workers of their own process load modules as their files are now."""
-    anew = backend_class(backend).capabilities.survives_crash
+    anew = not runs_in_engine(backend)
     fingerprints: dict[str, str] = {}
     files, modules = set[str](), set[str]()
     for name, function in functions.items():

@@ -11,6 +11,7 @@ Which tasks are claimed when is decided in `feeding`, which lane gets them in `d
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from runyard import clock
@@ -40,6 +41,8 @@ from runyard.spec.codec import decode
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed, Rows
 from runyard.spec.status import FAILED
 from runyard.store.rows import AttemptRow, Claim
+
+log = logging.getLogger(__name__)
 
 
 class Lifecycle:
@@ -131,6 +134,9 @@ class Lifecycle:
 
     def reported(self, sent: SentChunk, report: Report) -> None:
         """Record what a lane has brought of a chunk, and queue what it left out."""
+        log.debug(
+            "%s: lane %d reports %d of %s", self._run.name, report.lane, report.done, sent.chunk
+        )
         rows, failures, printed = self._in_time(sent, report)
         ended = len(rows) + len(failures)
         if report.done > sent.end or report.done != sent.done + ended:
@@ -179,6 +185,7 @@ class Lifecycle:
 
     def lost(self, loss: Loss) -> None:
         """A lane has died or was ended: charge the task that it ran, queue its neighbours again."""
+        log.debug("%s: lost lane %d: %s", self._run.name, loss.lane, loss.reason)
         running: SentChunk | None = None
         chunks = self.in_flight.of(loss.lane)
         if chunks and loss.cause is LossCause.WORKER_DIED:

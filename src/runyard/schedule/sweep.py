@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
-from runyard.backends import backend_class
+from runyard.backends import runs_in_engine
 from runyard.schedule.retries import survives_crash
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
@@ -37,7 +37,7 @@ def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
         if store.alive(row.id):
             continue
         path = lane_status_path(yard, row.id)
-        if not backend_class(row.backend).capabilities.survives_crash:
+        if runs_in_engine(row.backend):
             _charge_running(tx, row, path)
         for each in path.parent.glob(f"{row.id}[.-]*"):
             each.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import runyard as ry
 from runyard import clock
 from runyard.errors import BadSpec, MetricMissing
 from runyard.events import Event, Notice
+from runyard.execution import RunSettings
 from runyard.schedule.budget import FIRST
 from runyard.worker import Worker
 
@@ -140,9 +141,9 @@ def test_a_worker_lets_a_batch_rest_whose_metric_is_missing(yard: ry.Yard) -> No
     yard.submit(batch(100).with_options(budget={"money": 1}))
     yard.submit(ry.grid(costly, x=range(3), name="other"))
     said: list[str] = []
-    turns = Worker(yard, backend="serial", progress=False, say=said.append).run()
+    turns = Worker(yard, RunSettings("serial", progress=False), say=said.append).run()
     assert [(turn.batch, turn.end) for turn in turns] == [
-        ("b", "missing metric"), ("other", "left"),
+        ("b", "missing metric"), ("other", "yielded"),
     ]  # fmt: skip
     assert "b rests: the budget needs the metric 'money'" in said[0]
 

@@ -25,11 +25,12 @@ from runyard.doors.malice.results import Runs, runs_of, tidy_logs, write_results
 from runyard.doors.malice.rules import Rules
 from runyard.doors.malice.task import FOLDER, logs_folder, malice, parts_maker, parts_of
 from runyard.errors import BadSpec, NotFound
+from runyard.execution import OnEvent
 from runyard.reports.comparing import compare_groups, groups_of
 from runyard.reports.progress import Progress, show
 from runyard.spec.batch import Batch, batch
 from runyard.spec.fingerprint import fingerprint
-from runyard.yard import OnEvent, Yard
+from runyard.yard import Yard
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result

@@ -1,0 +1,26 @@
+"""Log messages for people who look inside: `RUNYARD_LOG=debug` writes them to stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+
+from runyard.errors import UsageError
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@cache
+def configure() -> None:
+    """Write Runyard's log messages to stderr if `$RUNYARD_LOG` says so; once per process."""
+    level = os.environ.get("RUNYARD_LOG", "").lower()
+    if not level:
+        return
+    if level not in LEVELS:
+        raise UsageError(f"RUNYARD_LOG is {level!r}", hint=f"use one of: {', '.join(LEVELS)}")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    logger = logging.getLogger("runyard")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
