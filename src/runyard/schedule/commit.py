@@ -209,7 +209,8 @@ class Committer:
         if not log.isEnabledFor(logging.DEBUG):
             return
         rows = sum(len(group.rows) for group in writes.groups)
-        log.debug("%s: committed %d outcomes", self._run.name, rows)
+        if rows:
+            log.debug("%s: committed %d outcomes", self._run.name, rows)
         for reply in claims:
             if reply.claim is not None:
                 log.debug("%s: claimed %d tasks", self._run.name, reply.claim.size)
