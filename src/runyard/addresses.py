@@ -1,8 +1,8 @@
-"""Addresses as they may be shown: without the passwords in them.
+"""Addresses made safe to show: without passwords.
 
     postgresql://user:password@host:port,host:port/database?key=value&sslpassword=…
 
-Every place that prints an address, or a text that may hold one, goes through here.
+All code that prints an address, or text that may contain one, uses this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runyard.errors import UsageError
 
 MASK = "***"
 _SHORTEST = 3
-"""A password of fewer letters is not looked for in other texts: everything would match."""
+"""Shorter passwords are not masked in other text, where everything would match."""
 
 _IN_TEXT = re.compile(r"""://(?:(?!://)[^\s"'<>])+""")
 _SECRET = re.compile(r"(?:ssl)?password|.*secret", re.IGNORECASE)
@@ -45,14 +45,14 @@ def masked(text: str, mask: str = MASK) -> str:
 
 
 def scrubbed(text: str, location: str | Path) -> str:
-    """A text of others about this address, without its passwords in whatever form."""
+    """Text about this address without its passwords, in any form."""
     for secret in sorted(_secrets(str(location)), key=len, reverse=True):
         text = text.replace(secret, MASK)
     return masked(text)
 
 
 def check(location: str | Path) -> None:
-    """Raise where an address can't be told apart into its parts; nothing of it is shown."""
+    """Raise if an address can't be parsed, without showing it."""
     scheme, sign, rest = str(location).partition("://")
     before, _, query = rest.partition("?")
     authority, _, path = before.partition("/")

@@ -16,7 +16,7 @@ monotonic: Callable[[], float] = time.monotonic
 
 
 def steady() -> Callable[[], float]:
-    """Wall time that goes on from here at its own pace when the machine's clock is set anew."""
+    """Wall time from now on that ignores later changes of the machine's clock."""
     begin = now() - monotonic()
     return lambda: begin + monotonic()
 
@@ -25,11 +25,11 @@ BEAT = 0.1
 """How often a process that counts its pauses looks at the clock."""
 
 PAUSE = 0.4
-"""A process that has not looked for so long, and used no CPU time meanwhile, did not run."""
+"""A process that has not looked for this long and used no CPU time meanwhile was paused."""
 
 
 class Pauses:
-    """When this process did not run: stopped by a signal, frozen, or given no CPU time."""
+    """When this process was paused: stopped by a signal, frozen, or given no CPU time."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Pauses:
     ) -> None:
         self._monotonic = monotonic
         self._cpu = cpu
-        self._lock = threading.RLock()  # a signal handler may ask in the midst of it
+        self._lock = threading.RLock()  # a signal handler may ask at any moment
         self._seen = self._used = 0.0
         self._found: deque[tuple[float, float]] = deque(maxlen=1000)
         self._watchers = 0
@@ -56,7 +56,7 @@ class Pauses:
             return now
 
     def within(self, seconds: float, ago: float = 0.0) -> float:
-        """How much of a stretch of so many seconds was a pause; it ended so many seconds ago."""
+        """Seconds of pause within a span of `seconds` that ended `ago` seconds ago."""
         until = self.look() - max(0.0, ago)
         since = until - seconds
         with self._lock:
@@ -95,7 +95,7 @@ pauses = Pauses()
 def replaced(
     *, wall: Callable[[], float] | None = None, mono: Callable[[], float] | None = None
 ) -> Iterator[None]:
-    """Put other clocks in place for the length of a test."""
+    """Use other clocks during a test."""
     global now, monotonic
     before = now, monotonic
     now, monotonic = wall or now, mono or monotonic

@@ -1,11 +1,11 @@
-"""One root error. Each class says what happened; its message says where, and what to do next.
+"""The errors that Runyard raises: the class says what happened, the message where and what to do.
 
 Errors on the left reach the caller; those under `TaskError` are recorded as a task's outcome,
 by class name, and are the same on every backend.
 
-    RunyardError ─┬─ UsageError      the caller asked for something that can't be (exit 2)
+    RunyardError ─┬─ UsageError      the request can't be carried out as given (exit 2)
                   ├─ NotFound        no such batch or task, or nothing matches (exit 5)
-                  ├─ EngineError     the engine or its store can't go on (exit 3)
+                  ├─ EngineError     the engine or its store failed (exit 3)
                   ├─ TasksFailed     some tasks failed (exit 1)
                   └─ TaskError       what became of one task
 """
@@ -15,11 +15,11 @@ from __future__ import annotations
 import errno
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says where there is no room."""
+"""System error numbers for a full disk."""
 
 
 class RunyardError(Exception):
-    """The root of every error that Runyard raises on purpose."""
+    """The base class of all errors that Runyard raises."""
 
     exit_code = 3
 
@@ -33,7 +33,7 @@ class RunyardError(Exception):
 
 
 class UsageError(RunyardError):
-    """What was asked for can't be done as asked."""
+    """The request can't be carried out as given."""
 
     exit_code = 2
 
@@ -55,15 +55,15 @@ class BadTarget(UsageError):
 
 
 class NotEncodable(UsageError):
-    """A value that has no place in a record; names the field."""
+    """A value that can't be recorded; names the field."""
 
 
 class ResultTooLarge(NotEncodable):
-    """A value that takes more bytes than are recorded of one."""
+    """A value larger than the limit for one outcome."""
 
 
 class ExecutorClosed(UsageError, RuntimeError):
-    """The executor takes no more calls."""
+    """The executor is closed."""
 
 
 class SpecChanged(UsageError):
@@ -71,15 +71,15 @@ class SpecChanged(UsageError):
 
 
 class CodeHasChanged(UsageError):
-    """StoredBatch outcomes were made by other code, and the run was told to refuse that."""
+    """Recorded outcomes were made by other code, and `changed` is `refuse`."""
 
 
 class CodeChangedWarning(UserWarning):
-    """StoredBatch outcomes were made by code that has changed since, and are kept."""
+    """Recorded outcomes were made by code that has changed since, and are kept."""
 
 
 class MetricMissing(UsageError):
-    """Tasks don't return the metric that a budget or the progress view was given."""
+    """Tasks don't return the metric that a budget or the progress view needs."""
 
 
 class NotFound(RunyardError):
@@ -89,7 +89,7 @@ class NotFound(RunyardError):
 
 
 class EngineError(RunyardError):
-    """The engine can't go on; what is recorded stays."""
+    """The engine can't continue; what was recorded is kept."""
 
 
 class StoreError(EngineError):
@@ -105,18 +105,18 @@ class StoreGone(StoreError):
 
 
 class StoreUnready(StoreError):
-    """The store can take nothing at the moment; that may pass."""
+    """The store can't be written to at the moment."""
 
     patience = 5.0
-    """Seconds that an engine waits for that."""
+    """Seconds that an engine waits for it."""
 
-    waiting = "the store takes nothing at the moment"
+    waiting = "the store can't be written to at the moment"
 
 
 class StoreFull(StoreUnready):
     """No room left on the disk."""
 
-    waiting = "the disk is full: nothing more is started until there is room"
+    waiting = "the disk is full: no further tasks are started until there is room"
 
 
 class StoreAway(StoreUnready):
@@ -124,17 +124,17 @@ class StoreAway(StoreUnready):
 
     patience = 120.0
     last_seconds = 3.0
-    """The same, where this process is to end at once."""
+    """The same while this process is ending."""
 
-    waiting = "the database can't be reached: nothing more is started until it is back"
+    waiting = "the database can't be reached: no further tasks are started until it is back"
 
 
 class StoreConflict(StoreError):
-    """Two engines got in each other's way; the same once more goes through."""
+    """Transactions conflicted; retrying is safe."""
 
 
 class ClaimLost(StoreError):
-    """Another engine took these tasks over; what this one brings now is refused."""
+    """Another engine has taken these tasks over; late outcomes are refused."""
 
 
 class BackendError(EngineError):
@@ -142,7 +142,7 @@ class BackendError(EngineError):
 
 
 class TasksFailed(RunyardError):
-    """Raised by `map` when some of the tasks failed; `result` holds everything."""
+    """Some tasks of a `map` failed; `result` has all outcomes."""
 
     exit_code = 1
 
@@ -152,10 +152,10 @@ class TasksFailed(RunyardError):
 
 
 class TaskError(RunyardError):
-    """What became of one task, other than an error of its own.
+    """A task failed.
 
-    `value` is what the task has to show although it failed, and is recorded with the error; `trace`
-    says where it failed, if that is not where this was raised.
+    `value` is recorded with the error; `trace` says where the task failed, if that is not where
+    this error was raised.
     """
 
     exit_code = 1
@@ -182,11 +182,11 @@ class TaskOutOfMemory(TaskError):
 
 
 class WorkerDied(TaskError):
-    """The process that ran the task died, as often as `crash_attempts` allows."""
+    """The worker died while it ran the task, `crash_attempts` times."""
 
 
 class TaskCancelled(TaskError):
-    """Somebody cancelled the task."""
+    """The task was cancelled."""
 
 
 class DependencyFailed(TaskError):
@@ -194,4 +194,4 @@ class DependencyFailed(TaskError):
 
 
 class CommandFailed(TaskError):
-    """A shell task ended with another exit code than 0."""
+    """A shell command ended with an exit code other than 0."""

@@ -12,7 +12,7 @@ import os
 import signal
 
 POINTS = ("claim", "result", "commit", "committed", "audit")
-"""Every point there is, in the order in which an outcome passes them."""
+"""All points, in the order in which an outcome passes them."""
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 _armed: dict[str, tuple[int, str]] = {}

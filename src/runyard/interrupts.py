@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one ends what runs; more of them don't disturb how that ends.
+"""Ctrl-C and SIGTERM: the first one ends what runs; later ones don't disturb the ending.
 
 a run of a batch   first: after the running tasks   second: at once   then: nothing
 the command line   first: at once                                     then: nothing
@@ -24,19 +24,19 @@ _ending: float | None = None  # since when this program ends
 
 
 def note_end() -> None:
-    """This program is about to end: `raise_once` need not raise."""
+    """Note that this program is ending, so that `raise_once` does not raise."""
     global _ending
     _ending = time.monotonic()
 
 
 def forget_end() -> None:
-    """It is not, or another one begins in this process."""
+    """Note that this program goes on, or that another one begins in this process."""
     global _ending
     _ending = None
 
 
 def raise_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-    """A handler that interrupts a program, but not what it does to end."""
+    """A handler that interrupts a program, but not its ending."""
     if _ending is not None and time.monotonic() - _ending < PATIENCE:
         return
     note_end()
@@ -46,21 +46,21 @@ def raise_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def handle(handler: Handler, numbers: Iterable[int] = SIGNALS) -> dict[int, Handler]:
-    """Set a handler, where signals reach this thread; those that there were."""
+    """Set a handler, if signals reach this thread; returns the earlier handlers."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.signal(number, handler) for number in numbers}
 
 
 def restore(before: Mapping[int, Handler]) -> None:
-    """Set handlers to what they were."""
+    """Restore earlier handlers."""
     for number, earlier in before.items():
         signal.signal(number, signal.SIG_DFL if earlier is None else earlier)
 
 
 @contextmanager
 def handled(handler: Handler, numbers: Iterable[int] = SIGNALS) -> Iterator[dict[int, Handler]]:
-    """The same for a block, with those that there were."""
+    """Set a handler for a block; gives the earlier handlers."""
     before = handle(handler, numbers)
     try:
         yield before
@@ -70,6 +70,6 @@ def handled(handler: Handler, numbers: Iterable[int] = SIGNALS) -> Iterator[dict
 
 @contextmanager
 def by_asyncio() -> Iterator[None]:
-    """Leave Ctrl-C to asyncio in a block: it takes over from Python's own handler only."""
+    """Leave Ctrl-C to asyncio in a block; it replaces Python's default handler only."""
     with handled(signal.default_int_handler, [signal.SIGINT]):
         yield

@@ -1,7 +1,8 @@
-"""Text of others, fit to be shown: nothing in it acts on the terminal or the page that shows it.
+"""Untrusted text made safe to show: nothing in it acts on the terminal or the page.
 
 What a task prints, raises, returns or is given may hold escape sequences that set a terminal's
-title, write to its clipboard or clear the screen. All that is written for people goes through here.
+title, write to its clipboard or clear the screen. All text that is shown to people passes through
+here.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import re
 from typing import Any
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Control characters but for tab and newline, lone surrogates, and what turns the direction of
-text around."""
+"""Control characters except tab and newline, lone surrogates, and changes of text direction."""
 
 
 def plain(text: str) -> str:
-    """The text with escapes in place of what can't be seen; its lines and tabs stay."""
+    """The text with control characters escaped; lines and tabs are kept."""
     return UNSEEN.sub(_escape, text.replace("\r\n", "\n"))
 
 
@@ -26,7 +26,7 @@ def one_line(text: str) -> str:
 
 
 def ascii_json(data: Any) -> str:
-    """JSON in printable ASCII alone."""
+    """JSON in printable ASCII."""
     return json.dumps(data).replace("\x7f", "\\u007f")
 
 

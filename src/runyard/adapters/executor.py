@@ -57,7 +57,7 @@ class Executor(futures.Executor):
         environment: Mapping[str, str] | None = None,
         reduce: Reduce | None = None,
     ) -> None:
-        """Open it: so many workers (default: one a core) on a backend.
+        """Open an executor with `max_workers` (default: one per core) on a backend.
 
         `retries`, `timeout` and `memory` are for each task, as in `runyard.run`; `seed` is what
         `runyard.context().rng` inside a task comes from; `environment` holds variables to set for
@@ -69,7 +69,7 @@ class Executor(futures.Executor):
         checked = None if seed is None else check_root(seed)
         lanes = _open(backend, max_workers, environment)
         try:
-            self._desk = ExecutorEngine(lanes, name, yard, options, checked)
+            self._engine = ExecutorEngine(lanes, name, yard, options, checked)
         except BaseException:
             lanes.close()
             raise
@@ -78,16 +78,16 @@ class Executor(futures.Executor):
         self._reduce = reduce
         self._numbers = count()
         # At exit the desk closes by itself, and waits for its tasks.
-        self._closer = weakref.finalize(self, self._desk.close, wait=False)
+        self._closer = weakref.finalize(self, self._engine.close, wait=False)
         self._closer.atexit = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have `fn(*args, **kwargs)` run; a future for what it returns."""
-        return self._hand_in(dump_function(fn), [(fn, args, kwargs)], args, kwargs)
+        return self._submit(dump_function(fn), [(fn, args, kwargs)], args, kwargs)
 
     def submit_calls(self, fn: Callable[[], Any], calls: Sequence[Call]) -> Future[Any]:
-        """Have `fn()` run, which makes these calls: it is found again by them, whatever it is."""
-        return self._hand_in(dump_function(call_it), calls, (fn,), {})
+        """Run `fn()`, which makes these calls; it is recognised by them in a later run."""
+        return self._submit(dump_function(call_it), calls, (fn,), {})
 
     def map(
         self,
@@ -98,7 +98,7 @@ class Executor(futures.Executor):
     ) -> Iterator[Any]:
         """Results of `fn` for each item, in order, as they come.
 
-        Short calls travel together by themselves; with a `chunksize`, so many are one task.
+        Short calls are sent together automatically; with a `chunksize`, that many form one task.
         """
         if chunksize < 1:
             raise ValueError("chunksize must be 1 or more")
@@ -106,49 +106,47 @@ class Executor(futures.Executor):
         items = zip(*iterables, strict=False)
         if chunksize == 1:
             packed = dump_function(fn)
-            found = [self._hand_in(packed, [(fn, args, {})], args, {}) for args in items]
+            found = [self._submit(packed, [(fn, args, {})], args, {}) for args in items]
             return _results(found, until)
         packed = dump_function(call_each)
         found = []
         while chunk := list(islice(items, chunksize)):
             calls: list[Call] = [(fn, args, {}) for args in chunk]
-            found.append(self._hand_in(packed, calls, (fn, chunk), {}))
+            found.append(self._submit(packed, calls, (fn, chunk), {}))
         return chain.from_iterable(_results(found, until))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more; with `cancel_futures`, drop what has not started. Waits for the rest."""
+        """Accept no more calls; with `cancel_futures`, cancel those that have not started."""
         self._closer.detach()
-        self._desk.close(wait=wait, cancel=cancel_futures)
+        self._engine.close(wait=wait, cancel=cancel_futures)
 
     def kill_workers(self) -> None:
-        """Take no more, and end what runs at once; every unfinished future is cancelled."""
+        """Accept no more calls and end running ones at once; cancels every unfinished future."""
         self._closer.detach()
-        self._desk.close(abort=True)
+        self._engine.close(abort=True)
 
-    def _hand_in(
+    def _submit(
         self,
         function: bytes,
         calls: Sequence[Call],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Future[Any]:
-        """Hand a packed function in. `calls` says what it comes to, for the key."""
+        """Submit a packed function; its key is made from `calls`."""
         arguments = pack_arguments(args, kwargs, self._reduce)
         target = Target("value", label(calls[0][0]))
         key, params = None, {"call": next(self._numbers)}  # which its seed comes from
         if self._keys is not None:
             key, params = self._keys.next(calls, arguments), {}
         task = ListedTask(target, params, key, (), self._priority, None, None)
-        return self._desk.submit(task, lambda: pack(function, arguments))
+        return self._engine.submit(task, lambda: pack(function, arguments))
 
 
 def _open(backend: str, workers: int | None, environment: Mapping[str, str] | None) -> Backend:
     if environment is None:
         return open_backend(backend, workers)
     if backend != "processes":
-        raise UsageError(
-            f"workers of {backend} have no environment of their own", hint="use processes"
-        )
+        raise UsageError(f"environment can't be set for workers of {backend}", hint="use processes")
     from runyard.backends.processes import ProcessesBackend
 
     lanes = workers or backend_class(backend).default_workers()
@@ -156,7 +154,7 @@ def _open(backend: str, workers: int | None, environment: Mapping[str, str] | No
 
 
 def _results(found: list[Future[Any]], until: float | None) -> Iterator[Any]:
-    """What the futures bring, in order; nobody waits for the rest when reading stops."""
+    """The results of the futures, in order; the rest is cancelled when reading stops."""
     found.reverse()
     try:
         while found:

@@ -3,8 +3,8 @@
     submit ──▶ submissions ──▶ engine thread ──▶ workers
     future ◀── delivery thread ◀── outcomes ──┘
 
-The engine never waits for a callback of the user's, and nothing here holds on to the executor, so
-that one nobody uses any more closes by itself.
+The engine never waits for a user's callback, and nothing here refers to the executor, so an
+executor that is no longer used closes by itself.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from runyard.store.stored_batch import StoredBatch, encode_options
 from runyard.yard import Yard
 
 OWNER = "runyard.Executor"
-"""Marks a recorded batch as an executor's own."""
+"""Marks a stored batch as an executor's."""
 
 
 class RemoteTrace(Exception):
-    """Where an error came from: the trace of the worker that it was raised in."""
+    """The traceback of the worker that raised an error."""
 
     def __init__(self, trace: str) -> None:
         super().__init__(trace)
@@ -54,8 +54,8 @@ class RemoteTrace(Exception):
         return f'\n"""\n{self.trace}"""'
 
 
-class News(NamedTuple):
-    """An outcome on its way to its future."""
+class Delivery(NamedTuple):
+    """An outcome to be delivered to its future."""
 
     row: OutcomeRow
     raised: bytes | None = None
@@ -63,7 +63,7 @@ class News(NamedTuple):
 
 
 class ExecutorEngine:
-    """One engine that stays, and the futures of what it was handed."""
+    """A long-lived engine, and the futures of its submissions."""
 
     def __init__(
         self,
@@ -82,13 +82,13 @@ class ExecutorEngine:
         self._named = name is not None
         self._lock = threading.Lock()
         self._futures: dict[int, Future[Any]] = {}
-        self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
+        self._deliveries: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._batch = self._register(name or _number(), options, seed)
         self._known = self._read_names()
         self._submissions = Submissions(
             self._batch.row.next_task, only=True, keep_values=self._named,
-            may_start=self._may_start, ended=lambda row, raised: self._news.put(News(row, raised)),
+            may_start=self._may_start, ended=self._ended,
         )  # fmt: skip
         self._engine = Engine(
             self._yard.store, Start(self._batch), backend, self._yard.folder,
@@ -115,7 +115,7 @@ class ExecutorEngine:
             self._check_open()
             if row is not None and is_done:  # delivered like others: callbacks may call again
                 future.set_running_or_notify_cancel()
-                self._news.put(News(row, None, future))
+                self._deliveries.put(Delivery(row, None, future))
                 return future
             if number is None:
                 number = self._submissions.add(task, packed)
@@ -133,7 +133,7 @@ class ExecutorEngine:
             return view.outcome(self._batch.id, number)
 
     def close(self, *, wait: bool = True, cancel: bool = False, abort: bool = False) -> None:
-        """Let the engine end: after everything it has, after what it runs, or at once."""
+        """End the engine: after all its tasks, after the running ones, or at once."""
         if cancel or abort:
             with self._lock:
                 waiting = list(self._futures.values())
@@ -157,7 +157,7 @@ class ExecutorEngine:
             recorded = StoredBatch(found)
             if OWNER not in recorded.versions:
                 raise SpecChanged(
-                    f"another batch is recorded as {name!r}, which is no executor's",
+                    f"{name!r} is recorded, but as a batch that is not an executor's",
                     hint="choose another name",
                 )
             if seed is not None and seed != recorded.seed:
@@ -167,7 +167,7 @@ class ExecutorEngine:
                 )
             if is_running(tx, store, recorded):
                 raise UsageError(
-                    f"another executor is at work as {name!r}",
+                    f"another executor is running as {name!r}",
                     hint="close it first, or choose another name",
                 )
             return StoredBatch(tx.update_batch(found.id, options=encode_options(options)))
@@ -177,6 +177,9 @@ class ExecutorEngine:
             return {}
         with self._yard.store.snapshot() as view:
             return {row.name: row.task for row in view.tasks(self._batch.id) if row.name}
+
+    def _ended(self, row: OutcomeRow, raised: bytes | None) -> None:
+        self._deliveries.put(Delivery(row, raised))
 
     def _may_start(self, task: int) -> bool:
         with self._lock:
@@ -196,7 +199,7 @@ class ExecutorEngine:
         self._backend.close()
         with self._lock:
             self._error = error
-            self._news.put(None)
+            self._deliveries.put(None)
         atexit.unregister(self.close)
         if not self._named:
             with contextlib.suppress(RunyardError):
@@ -205,26 +208,26 @@ class ExecutorEngine:
             self._yard.close()
 
     def _deliver(self) -> None:
-        while (news := self._news.get()) is not None:
-            future = news.future
+        while (delivery := self._deliveries.get()) is not None:
+            future = delivery.future
             if future is None:
                 with self._lock:
-                    future = self._futures.pop(news.row.task, None)
+                    future = self._futures.pop(delivery.row.task, None)
             if future is not None:
                 with contextlib.suppress(InvalidStateError):  # cancelled this very moment
-                    _settle(future, news)
+                    _settle(future, delivery)
         with self._lock:
             left, self._futures = list(self._futures.values()), {}
-        for future in left:  # the engine ended without them
+        for future in left:  # their tasks were never run
             if future.cancelled():
                 future.set_running_or_notify_cancel()
             else:
                 future.set_exception(self._error)
 
 
-def _settle(future: Future[Any], news: News) -> None:
-    """Give a future what became of its task."""
-    row = news.row
+def _settle(future: Future[Any], delivery: Delivery) -> None:
+    """Resolve a future with its task's outcome."""
+    row = delivery.row
     if row.status == CANCELLED:
         if future.cancel():
             future.set_running_or_notify_cancel()
@@ -232,7 +235,7 @@ def _settle(future: Future[Any], news: News) -> None:
             future.set_exception(CancelledError())
         return
     if row.status != COMPLETED:
-        future.set_exception(_error(row, news.raised))
+        future.set_exception(_error(row, delivery.raised))
         return
     try:
         value = decode_as("pickle", row.value or b"")
@@ -243,7 +246,7 @@ def _settle(future: Future[Any], news: News) -> None:
 
 
 def _error(row: OutcomeRow, raised: bytes | None) -> BaseException:
-    """The error that a task raised, or the one that says what became of it."""
+    """The error that a task raised, or one that says how it ended."""
     info = ErrorInfo.decode(row.error or b"")
     error = load_error(raised) if raised is not None else None
     if error is None:
@@ -263,7 +266,7 @@ def _number() -> str:
 
 
 def scratch_yard() -> Yard:
-    """A yard for executors without a name: in the temporary folder, gone with this process."""
+    """A yard for unnamed executors: in the temporary folder, removed with this process."""
     return _scratch(os.getpid())
 
 

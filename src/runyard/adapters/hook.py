@@ -1,7 +1,7 @@
 """Makes `joblib.parallel_config("runyard")` work, whichever of the two is imported first.
 
 `import runyard` does not import joblib: it registers the backend where joblib is loaded already,
-and otherwise waits on `sys.meta_path` until somebody imports it.
+and otherwise registers it when joblib is imported, by way of `sys.meta_path`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLACE = "joblib.parallel"  # where joblib keeps its register of backends
 
 
 def register_joblib() -> None:
-    """Tell joblib of the backend `runyard`; `import runyard` has done so where it could."""
+    """Register the backend `runyard` with joblib; `import runyard` does so where possible."""
     import joblib
 
     joblib.register_parallel_backend(NAME, _backend)
@@ -45,7 +45,7 @@ def _register(module: ModuleType) -> None:
 
 
 class _Watch:
-    """Finds nothing by itself; lets the others find joblib, and registers once it is loaded."""
+    """Finds no module itself; lets others find joblib, and registers once it is loaded."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
         if name != _PLACE:

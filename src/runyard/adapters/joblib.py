@@ -1,10 +1,10 @@
-"""joblib's backend `runyard`: calls that survive their workers, and with a name their script.
+"""joblib's backend `runyard`: calls survive dead workers and, with a name, a dead script.
 
     with joblib.parallel_config("runyard", n_jobs=4, name="search"):
         GridSearchCV(…).fit(X, y)
 
 Each call of `Parallel` opens an executor; its workers stay warm for the next one. Inside a task,
-`Parallel` uses threads, and below those none, as with joblib's own processes.
+`Parallel` uses threads, and inside those it runs sequentially, as with joblib's own processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     """Runs joblib's batches of calls as tasks.
 
     Takes `name`, `yard`, `retries`, `timeout`, `memory` and `seed` as `Executor` does. With a name,
-    calls are recorded one by one, and those on record are not made again.
+    calls are recorded one by one, and recorded calls are not repeated.
     """
 
     supports_retrieve_callback = True
@@ -56,7 +56,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self._memmaps: Memmaps | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many tasks joblib may think of as running at once."""
+        """How many tasks joblib may run at once."""
         workers = self._workers(n_jobs)
         if self._name is None or inside():
             return workers
@@ -78,7 +78,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         mmap_mode: str | None = "r",
         **_: Any,
     ) -> int:
-        """Open an executor for a call of `Parallel`; the number of its workers."""
+        """Open an executor for a call of `Parallel`; returns the number of its workers."""
         workers, effective = self._workers(n_jobs), self.effective_n_jobs(n_jobs)
         if effective == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
@@ -93,7 +93,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def submit(
         self, func: Any, callback: Callable[[Future[Any]], None] | None = None
     ) -> Future[Any]:
-        """Hand in a batch of calls."""
+        """Submit a batch of calls."""
         assert self._executor is not None
         future = self._executor.submit_calls(func, func.items)
         if callback is not None:
@@ -107,7 +107,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         return out.result()
 
     def compute_batch_size(self) -> int:
-        """As joblib finds best; with a name one call a time, so that each is found again."""
+        """joblib's choice; with a name always 1, so that each call is recognised later."""
         return 1 if self._name is not None else int(super().compute_batch_size())
 
     def terminate(self) -> None:
@@ -120,7 +120,7 @@ class RunyardBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """End whatever runs."""
+        """End all running calls."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.kill_workers()

@@ -1,8 +1,8 @@
-"""By what a call is found again in the next run of its script.
+"""Keys by which a call is recognised in a later run of its script.
 
-The key of a call: its function's code, a hash of its arguments, and how many equal calls came
-before it. Arguments that have a canonical form are hashed in it; others as pickled, so that a call
-whose arguments don't pickle the same way twice (a set of texts, say) is run again.
+A key is made of the function's code, a hash of the arguments, and the number of equal calls before.
+Arguments are hashed in their canonical form if they have one, otherwise pickled; so a call whose
+arguments don't pickle the same way twice (a set of strings, for example) is run again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runyard.spec.fingerprint import fingerprint
 from runyard.spec.task import Target
 
 _OF_THE_RUN = ("sklearn.callback.",)
-"""Modules whose objects say when and for whom a call is made, not what it is to do."""
+"""Modules whose objects describe the present run, not the call."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -34,7 +34,7 @@ class Keys:
         self._counting = threading.Lock()
 
     def next(self, calls: Sequence[Call], arguments: bytes) -> str:
-        """The key of what is about to be handed in: one call, or a few that travel together."""
+        """The key of one call, or of several that are submitted together."""
         content = hashlib.sha256()
         for function, args, named in calls:
             content.update(self._fingerprint(function).encode())
@@ -59,7 +59,7 @@ def label(function: Callable[..., Any]) -> str:
 
 
 def _canonical(args: tuple[Any, ...], named: dict[str, Any]) -> bytes | None:
-    """Bytes that are the same in every process; None where there are none such."""
+    """Bytes that are the same in every process; None if there are none."""
     try:
         return encode([args, named])
     except NotEncodable:
@@ -73,7 +73,7 @@ def _canonical(args: tuple[Any, ...], named: dict[str, Any]) -> bytes | None:
 
 
 class _Hashed(pickle.Pickler):
-    """Pickles for hashing only: classes by name, and without what only tells of this very run.
+    """Pickles for hashing: classes by name, and without what describes only the present run.
 
     By value, as cloudpickle sends them, classes of a script get a new number in every process.
     """

@@ -1,8 +1,8 @@
 """Large arrays that many calls share: written to a file once, mapped by every worker.
 
-Without this, an array that a thousand calls have in common would travel a thousand times. The first
-call of an array sends it, so that one which is used once needs no file; from the second on it is
-mapped, read-only unless another `mmap_mode` is asked for.
+Otherwise an array that a thousand calls share would be sent a thousand times. The first call sends
+the array, so one that is used once needs no file; from the second call on it is mapped, read-only
+unless another `mmap_mode` is given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Memmaps:
         self._folder: Path | None = None
 
     def reduce(self, value: Any) -> Any:
-        """How pickle is to send this value, if it is a large array seen before; else None."""
+        """How to pickle this value if it is a large array seen before, otherwise None."""
         kind = type(value)
         if self._least is None or kind.__module__ != "numpy" or kind.__name__ != "ndarray":
             return None

@@ -1,4 +1,4 @@
-"""What outcomes add up to while they come in: budgets, and the metric that progress shows.
+"""Budgets, and the metric that progress shows: what outcomes add up to as they come in.
 
 A budget is for the batch as a whole, over every run of it. What is under way is counted at the
 mean of what has ended, so that a budget is passed by a few tasks at most. Several engines at once
@@ -24,14 +24,14 @@ from runyard.stats.intervals import t_interval
 from runyard.stats.moments import Moments
 
 FIRST = 10
-"""Completed tasks after which a metric that none of them returned is taken for a mistake."""
+"""Completed tasks after which a metric that none of them returned is an error."""
 
 NAMED = 20
 """How many metrics an error lists."""
 
 
 class Budget:
-    """Sees every outcome once, and knows how many tasks may still be started."""
+    """Sees every outcome once; knows how many more tasks may be started."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Budget:
             self._add(rows)
 
     def recorded(self, done: int) -> None:
-        """So many outcomes are in the store, those of other engines too."""
+        """Note how many outcomes are in the store, including those of other engines."""
         self._done = max(self._done, done)
 
     def room(self, flying: int, elapsed: float, lanes: int = 1) -> float:
-        """How many tasks may be started while so many are under way."""
+        """How many more tasks may be started while `flying` tasks are under way."""
         least = min((self._left(name, elapsed) for name in self._budget), default=math.inf)
         if self._unseen:
             least = min(least, max(1, max(FIRST, lanes) - self._completed))
@@ -79,11 +79,11 @@ class Budget:
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether as many tasks have ended as this run was to bring the batch to."""
+        """Whether the run has reached its limit of outcomes."""
         return self._limit is not None and self._done >= self._limit
 
     def reached(self, elapsed: float) -> str:
-        """The budget that is used up, in words."""
+        """Which budget is used up, and how far."""
         used = {TASKS: float(self._done)}
         used |= {unit: (self._seconds + elapsed) / size for unit, size in TIMES.items()}
         used |= {name: moments.total for name, moments in self._metrics.items()}
@@ -99,13 +99,13 @@ class Budget:
         return self._shown, moments.mean, t_interval(moments).half
 
     def missing(self, *, at_the_end: bool = False) -> str | None:
-        """A metric that the first outcomes don't have; at the end of a batch: that none has."""
+        """A metric that the first outcomes lack; at the end of a batch: that all lack."""
         if self._completed < (1 if at_the_end else FIRST):
             return None
         return next((name for name in self._metrics if name in self._unseen), None)
 
     def error(self, batch: str, missing: str) -> MetricMissing:
-        """What to tell a user whose metric is missing."""
+        """The error for a missing metric."""
         known = list(self._found)
         wanted = "the budget" if missing in self._budget else "the running mean"
         tasks = (
@@ -159,7 +159,7 @@ class Budget:
 
 
 def _closest(name: str, known: list[str]) -> str | None:
-    """The known metric that was probably meant: the same field elsewhere, or one spelt alike."""
+    """The known metric that was probably meant: the same field elsewhere, or a similar name."""
     field = name.rpartition(".")[2]
     same = [each for each in known if each.rpartition(".")[2] == field]
     return next(iter(same or get_close_matches(name, known, n=1)), None)

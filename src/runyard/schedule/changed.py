@@ -1,4 +1,4 @@
-"""What becomes of outcomes whose code has changed since they were recorded."""
+"""Outcomes whose code has changed since they were recorded: kept, run again, or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 class Code(NamedTuple):
-    """What functions are made of, as a backend runs them."""
+    """The code of functions, as a backend runs it."""
 
     fingerprints: dict[str, str]
     edited: list[str]  # files that this process has imported as they were before their last edit
@@ -38,14 +38,14 @@ class Code(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Outcomes on record that other code made."""
+    """Recorded outcomes that were made by other code."""
 
     event: CodeChanged
     tasks: list[int]
 
 
 class Settled(NamedTuple):
-    """What was done about it."""
+    """How a change of code was settled."""
 
     events: list[CodeChanged]
     again: list[int]  # tasks whose outcome was forgotten
@@ -53,20 +53,20 @@ class Settled(NamedTuple):
 
 
 def warn(text: str) -> None:
-    """Warn the caller, where in their own code they called Runyard; each time anew."""
+    """Warn at the line of the caller's own code that called Runyard, each time."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
         frame = frame.f_back
     if frame is None:
         warnings.warn(text, CodeChangedWarning, stacklevel=1)
         return
-    # `warnings.warn` would tell the same line of a program only once.
+    # `warnings.warn` would warn only once for each line.
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__")
     warnings.warn_explicit(text, CodeChangedWarning, file, frame.f_lineno, module)
 
 
 def edited_notices(batch: str, files: Collection[str]) -> list[Notice]:
-    """Warn of modules that this process knows as they were before their last edit."""
+    """Warn of modules that were edited after this process imported them."""
     if not files:
         return []
     text = (
@@ -92,7 +92,7 @@ def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
 
 
 def examined(functions: Mapping[str, Callable[..., Any]], backend: str) -> Code:
-    """Examine functions. Workers of their own process load modules as their files are now."""
+    """Examine functions. Worker processes load modules as their files are now."""
     anew = not runs_in_engine(backend)
     fingerprints: dict[str, str] = {}
     files, modules = set[str](), set[str]()
@@ -108,7 +108,7 @@ def examined(functions: Mapping[str, Callable[..., Any]], backend: str) -> Code:
 
 
 def _with_files(fingerprint: str, files: Collection[str]) -> str:
-    """Something else for each content of the files, which only workers load."""
+    """A fingerprint that also covers the present content of files that only workers load."""
     content = hashlib.sha256(fingerprint.encode())
     for file in files:
         with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def _with_files(fingerprint: str, files: Collection[str]) -> str:
 
 
 def present_code(view: Snapshot, recorded: StoredBatch, backend: str) -> Code:
-    """The batch's code as it is now, where it is found by name."""
+    """The batch's code as it is now, where it can be found by name."""
     called = targets(view, recorded.row)
     elsewhere = {target.ref for target in called if target.kind in ("value", "shell")}
     functions = {}

@@ -42,7 +42,7 @@ class CommitResult(NamedTuple):
     claims: list[ClaimReply]
     refused: list[RefusedOutcomes]
     requests: Requests | None
-    next_free: Rank | None  # of the first task in the list that is nobody's
+    next_free: Rank | None  # of the first task in the list that no engine holds
 
 
 class Committer:

@@ -67,7 +67,7 @@ class ClaimFeeder:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether a task that nobody holds ranks before all those in the queue."""
+        """Whether a free task in the store ranks before all those in the queue."""
         free, first = self._mailbox.next_free, self._tasks.ready.first
         return self._run.reads_store and free is not None and first is not None and free < first
 

@@ -39,7 +39,7 @@ class OutcomeGroup(NamedTuple):
 
 @dataclass
 class PendingWrites:
-    """What the loop has handed over and no transaction has written yet."""
+    """What the loop has passed on and no transaction has written yet."""
 
     groups: list[OutcomeGroup] = field(default_factory=list)
     attempts: list[AttemptRow] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Mailbox:
     def __init__(self, counts: BatchRow) -> None:
         self.counts = counts  # as of the last commit
         self.engines = 1  # that run this batch, as of the last look
-        self.next_free: Rank | None = None  # of the first task in the list that is nobody's
+        self.next_free: Rank | None = None  # of the first task in the list that no engine holds
         self.claims: deque[ClaimReply] = deque()
         self.refused: deque[RefusedOutcomes] = deque()
         self.requests: deque[Requests] = deque()

@@ -53,12 +53,12 @@ class Provenance:
         """Begin to look; what git said a moment ago is not asked again."""
         known = _lately.get(self._root)
         if known is not None and clock.monotonic() - known[0] < LATELY:
-            self._told(known[1])
+            self._answer(known[1])
         else:
             self._thread.start()
 
     def finish(self) -> None:
-        """The run is over: give git a last moment, then tell what is known."""
+        """The run is over: give git a last moment, then report what is known."""
         if not self._thread.is_alive():
             return
         self._until = min(self._until, clock.monotonic() + LAST_SECONDS)
@@ -72,9 +72,9 @@ class Provenance:
     def _find(self) -> None:
         state = self._git_state()
         _lately[self._root] = clock.monotonic(), state
-        self._told(state)
+        self._answer(state)
 
-    def _told(self, git: dict[str, Any] | None) -> None:
+    def _answer(self, git: dict[str, Any] | None) -> None:
         self._tell(
             {
                 "versions": versions(),
@@ -88,11 +88,11 @@ class Provenance:
 
     def _git_state(self) -> dict[str, Any] | None:
         """Commit, branch and how many tracked files differ; None outside a repository."""
-        told = self._ask("status", "--porcelain=v2", "--branch", "--untracked-files=no")
-        if told is not None:
-            return git_state(told)
-        told = self._ask("rev-parse", "HEAD", "--abbrev-ref", "HEAD", seconds=LAST_SECONDS)
-        commit, _, branch = (told or "").strip().partition("\n")
+        answer = self._ask("status", "--porcelain=v2", "--branch", "--untracked-files=no")
+        if answer is not None:
+            return git_state(answer)
+        answer = self._ask("rev-parse", "HEAD", "--abbrev-ref", "HEAD", seconds=LAST_SECONDS)
+        commit, _, branch = (answer or "").strip().partition("\n")
         return {"commit": commit, "branch": branch, "changed": None} if branch else None
 
     def _ask(self, *words: str, seconds: float | None = None) -> str | None:

@@ -1,4 +1,4 @@
-"""Put a batch on record, or find it there: the same spec again goes on where it stopped."""
+"""Register a batch in the store, or find it there: the same spec continues where it stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runyard.store.stored_batch import StoredBatch, encode_options, identity_of
 
 
 class Start(NamedTuple):
-    """What a run begins with."""
+    """What a run starts with."""
 
     batch: StoredBatch
     code: Code = Code({}, [])  # of its functions, as the backend runs them
@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A batch on record."""
+    """A batch in the store."""
 
     row: BatchRow
     notices: list[str]
@@ -51,9 +51,9 @@ def put_on_record(
     root: str,
     backend: str,
 ) -> Start:
-    """Record a batch, or find it on record, and look whether its code has changed since.
+    """Register a batch, and find out whether its code has changed since its outcomes were recorded.
 
-    `found` are those of its functions that are imported.
+    `found` are those of its functions that can be imported.
     """
     batch = batch.with_task_options({ref: defaults_of(fn) for ref, fn in found.items()})
     found_code = code_of(batch, found, backend)
@@ -75,7 +75,7 @@ def put_on_record(
 
 
 def go_on(store: Store, recorded: StoredBatch, code: Code, changed: Changed) -> Start:
-    """Go on with a batch on record, of which this is the code now."""
+    """Continue a stored batch whose code is now this."""
     now = code.fingerprints
     settled = store.write(lambda tx: settle_changes(tx, store, recorded, now, changed))
     return _start(recorded.row, code, settled, edited_notices(recorded.name, code.edited))
@@ -90,7 +90,7 @@ def _start(row: BatchRow, code: Code, settled: Settled, notices: Sequence[Event]
 
 
 def register(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Registered:
-    """The record of this batch: made, grown or found. A changed spec is refused."""
+    """Create, grow or find the batch in the store. A changed spec is refused."""
     name = batch.record_name
     found = tx.batch(name)
     if found is None:
@@ -160,7 +160,7 @@ def _grow_list(tx: Transaction, recorded: StoredBatch, batch: Batch) -> list[str
 def _refuse_changes(recorded: StoredBatch, batch: Batch) -> None:
     differences = []
     if recorded.listed != (batch.plan is None):
-        differences.append("it is recorded as another kind of batch")
+        differences.append("it is recorded as a different kind of batch")
     if recorded.target != batch.target:
         old, new = (t.ref if t else "a list" for t in (recorded.target, batch.target))
         differences.append(f"function: recorded {old}, now {new}")
@@ -180,19 +180,16 @@ def _refuse_changes(recorded: StoredBatch, batch: Batch) -> None:
 def _changed(name: str, difference: str) -> SpecChanged:
     return SpecChanged(
         f"another batch is recorded as {name!r}:\n  {difference}",
-        hint="choose another name, or start over with fresh=True or --fresh",
+        hint="choose another name, or start over with fresh=True (--fresh)",
     )
 
 
 def add_replicates(tx: Transaction, recorded: StoredBatch, replicates: int) -> StoredBatch:
-    """Let a described batch have more replicates of every task.
-
-    Where another engine has grown it since it was read, it stays as that one made it.
-    """
+    """Add replicates of every task of a grid, unless another engine has grown it meanwhile."""
     found = tx.batch_by_id(recorded.id)
     if recorded.plan is None or found is None:
         raise BadSpec(
-            f"{recorded.name} is gone, or a list of tasks, which has no replicates",
+            f"{recorded.name} was removed, or is a list of tasks, which has no replicates",
             hint="leave `until` out, or describe the batch as a grid",
         )
     if found.total != recorded.row.total:
@@ -203,7 +200,7 @@ def add_replicates(tx: Transaction, recorded: StoredBatch, replicates: int) -> S
 
 
 def as_grown(batch: Batch, found: BatchRow | None) -> Batch:
-    """The batch with the replicates that its `until` has given it so far."""
+    """The batch with the replicates that its `until` has added so far."""
     plan = None if found is None else StoredBatch(found).plan
     if found is None or plan is None or batch.plan is None:
         return batch

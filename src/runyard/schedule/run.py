@@ -55,5 +55,5 @@ class Run:
         return self.submissions is None or not self.submissions.only
 
     def warn(self, text: str) -> None:
-        """Tell subscribers and the audit log about a problem."""
+        """Publish a warning."""
         self.publish(Notice(batch=self.name, text=text, level="warning"))

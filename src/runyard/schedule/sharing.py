@@ -1,4 +1,4 @@
-"""What a worker that shares a store with others goes on with: priority first, then the oldest."""
+"""Which batch of a shared store a worker runs next: by priority, then the oldest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unfinished(view: Snapshot, without: Collection[int] = ()) -> list[BatchRow]:
 
 
 def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> bool:
-    """Whether some of the batch's tasks are nobody's."""
+    """Whether some of the batch's tasks are free."""
     lives = cache(alive)
     if row.plan is not None:
         free = (c.engine is None or not lives(c.engine) for c in view.claims(row.id))
@@ -32,7 +32,7 @@ def has_work(view: Snapshot, alive: Callable[[int], bool], row: BatchRow) -> boo
 
 
 def targets(view: Snapshot, row: BatchRow) -> set[Target]:
-    """What the batch's tasks call."""
+    """The targets that the batch's tasks call."""
     recorded = StoredBatch(row)
     if recorded.target is not None:
         return {recorded.target}
@@ -52,7 +52,7 @@ def next_batch(
     above: int | None = None,
     without: Collection[int] = (),
 ) -> BatchRow | None:
-    """The most urgent batch that has something to take, `above` a priority if one is given."""
+    """The most urgent batch with free tasks, `above` a priority if one is given."""
     for row in unfinished(view, without):
         if above is not None and row.priority <= above:
             return None

@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM mean to a run: first to finish what runs, then to stop at once."""
+"""Ctrl-C and SIGTERM during a run: the first finishes running tasks, the second stops at once."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from runyard.schedule.loop import Loop
 
 
 class Signals:
-    """Heard from before a run begins until all of it is in order."""
+    """Handles signals from before a run begins until everything is in order."""
 
     def __init__(self, tell: Callable[[str], None], hurry: Callable[[], None]) -> None:
         self._tell = tell
-        self._hurry = hurry  # what may take long has to end soon
-        self.loop: Loop | None = None  # which the first signal stops; before that, it ends all
-        self._ends = False  # whether the run is being put in order: nothing may disturb that
+        self._hurry = hurry  # makes slow operations give up soon
+        self.loop: Loop | None = None  # which the first signal stops; None: it ends the run at once
+        self._ends = False  # the run is being put in order, undisturbed
         self.first: int | None = None  # what interrupted the run
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Signals mean this run in here, where they reach this thread."""
+        """Handle signals in this block, if they reach this thread."""
         here = forked.pid
 
         def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -45,7 +45,7 @@ class Signals:
 
     @contextmanager
     def obeyed(self) -> Iterator[None]:
-        """Signals end what is done in here, and wait for what comes after it."""
+        """Let signals end this block; later ones wait until the run is in order."""
         try:
             yield
         finally:

@@ -142,7 +142,7 @@ class Submissions:
             self._raised[failure.row.task] = failure.raised
 
     def ended(self, rows: Sequence[OutcomeRow]) -> Sequence[OutcomeRow]:
-        """Tell the submitter of outcomes; gives what is to be recorded of them."""
+        """Pass outcomes to the submitter; returns what is to be recorded."""
         if self._ended is None and not self.claim.claim.tasks:  # no caller waits for them
             return rows
         found = [OutcomeRow._make(row) for row in rows]

@@ -66,12 +66,12 @@ class Writer:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything handed over is written or refused, and the loop knows."""
+        """Whether everything passed on is written or refused, and the loop knows."""
         return self.backlog == 0 and not self.mailbox.refused
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits to be written that no more work should be sent."""
+        """Whether too much waits to be written for more work to be sent."""
         return self.backlog > MAX_ROWS or self._bytes > MAX_BYTES
 
     @property
