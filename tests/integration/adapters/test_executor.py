@@ -187,7 +187,7 @@ def test_a_closed_executor_takes_nothing_more() -> None:
 def test_an_executor_that_nobody_uses_any_more_closes_by_itself() -> None:
     pool = ry.Executor(1)
     future = pool.submit(abs, -3)
-    threads = pool._desk._threads
+    threads = pool._engine._threads
     del pool
     assert future.result() == 3
     assert eventually(lambda: not any(thread.is_alive() for thread in threads))
