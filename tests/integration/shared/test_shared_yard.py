@@ -191,7 +191,7 @@ def test_a_worker_leaves_a_batch_for_a_more_urgent_one_and_comes_back(
         thread.join(60)
     assert not thread.is_alive()
     assert [turn.batch for turn in turns] == ["slow", "urgent", "slow"]
-    assert turns[0].end == "left"
+    assert turns[0].end == "yielded"
     assert sum(turn.tasks for turn in turns) == 43
 
 
