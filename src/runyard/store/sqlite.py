@@ -20,6 +20,7 @@ from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store import schema
 from runyard.store.base import Store
+from runyard.store.blank import put_blank
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
@@ -219,8 +220,13 @@ class SqliteStore(Store):
 
     def _prepare(self) -> None:
         """Make the tables of a new store; refuse one of another version, and leave it as it is."""
-        _check_at_rest(self._path, self.location)
-        connection = self._open()
+        if put_blank(self._path, durable=self._durable):
+            connection = self._open()
+            assert self._pins is not None
+            self._pins.flush()
+        else:
+            _check_at_rest(self._path, self.location)
+            connection = self._open()
         try:
             if _is_new(connection):
                 with self._lock.held(), _begun(connection, "BEGIN IMMEDIATE"):
