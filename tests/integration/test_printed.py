@@ -20,7 +20,7 @@ from runyard.schedule.agenda import Held
 from runyard.schedule.commit import Committer, Entry, Waiting
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.spec.status import COMPLETED
-from runyard.store.memory import MemoryStore
+from runyard.store import open_store
 
 LONG = 70 * 1024
 
@@ -162,7 +162,7 @@ def entry(batch: int, held: Held, task: int) -> Entry:
 @pytest.fixture
 def parts(yard: ry.Yard) -> Any:
     """A store, a batch in it, a committer and a claim of its engine."""
-    store = MemoryStore()
+    store = open_store("memory:")
     with store.transaction() as tx:
         name = yard.submit(ry.grid(double, x=range(10)))
         source = yard.recorded(name).row
@@ -172,7 +172,9 @@ def parts(yard: ry.Yard) -> Any:
         store.acquire_liveness(engine)
         claim = tx.claim(row.id, engine, 10)
         assert claim is not None
-    return store, row, Committer(store, row, engine), Held(claim)
+    yield store, row, Committer(store, row, engine), Held(claim)
+    store.release_liveness(engine)
+    store.close()
 
 
 def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
@@ -185,7 +187,7 @@ def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
         raise StoreFull("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("runyard.store.memory.MemoryTransaction.batch_by_id", full)
+        patch.setattr("runyard.store.writing.SqlWriter.batch_by_id", full)
         with pytest.raises(StoreFull):
             committer.commit(waiting, "token", unsure=False, look=None)
     with store.snapshot() as view:

@@ -108,6 +108,9 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
 class SqliteStore(Store):
     """A store in one SQLite file."""
 
+    synchronous = "NORMAL"
+    """For which commits SQLite waits for the disk, unless `durable`."""
+
     def __init__(self, path: Path, *, durable: bool = False) -> None:
         self.location = str(path)
         self._path = path = path.absolute()  # connections are opened later, too
@@ -120,7 +123,9 @@ class SqliteStore(Store):
         self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
         # Not a method, which would keep the store itself alive with all its descriptors.
-        self._pool = Pool(partial(_connect, path, durable), works=lambda _: True)
+        self._pool = Pool(
+            partial(_connect, path, "FULL" if durable else self.synchronous), works=lambda _: True
+        )
         self._pinning = threading.Lock()
         self._pins: Pins | None = None
         self._let_go: Callable[[], object] = lambda: None
@@ -165,14 +170,17 @@ class SqliteStore(Store):
         return self._lock.rung()
 
     def spare(self) -> int:
-        with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
+        with (
+            translated(self.location),
+            closing(_connect(self._path, self.synchronous)) as connection,
+        ):
             return Pages.of(connection).spare
 
     def compact(self) -> int:
         with (
             translated(self.location),
             self._lock.held(),
-            closing(_connect(self._path, self._durable)) as connection,
+            closing(_connect(self._path, self.synchronous)) as connection,
         ):
             return vacuum(connection, self._path)
 
@@ -223,7 +231,8 @@ class SqliteStore(Store):
         if put_blank(self._path, durable=self._durable):
             connection = self._open()
             assert self._pins is not None
-            self._pins.flush()
+            if self.synchronous != "OFF":
+                self._pins.flush()
         else:
             _check_at_rest(self._path, self.location)
             connection = self._open()
@@ -283,13 +292,13 @@ def _let_go(pool: Pool[sqlite3.Connection], pins: Pins, lock: WriteLock) -> None
     lock.close()
 
 
-def _connect(path: Path, durable: bool) -> sqlite3.Connection:
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     _use_wal(connection)
     connection.execute("PRAGMA schema_version").fetchone()  # opens the log, if nothing else did
-    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA wal_autocheckpoint=4000")
     connection.execute("PRAGMA cache_size=-16000")
     return connection

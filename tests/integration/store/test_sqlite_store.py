@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -103,6 +104,22 @@ def test_a_file_that_is_no_database_is_damaged(path: Path) -> None:
     path.write_bytes(b"this is not a database, whatever its name says" * 100)
     with pytest.raises(StoreDamaged):
         SqliteStore(path)
+
+
+def test_a_store_of_the_process_alone_is_gone_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = open_store("memory:")
+    assert store.location == "memory:"
+    with store.transaction() as tx:
+        described(tx)
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    open_store("memory:")  # or when nobody has it any more
+    assert list(tmp_path.iterdir()) == []
 
 
 # Versions
