@@ -101,7 +101,7 @@ def test_a_statement_that_takes_long_is_waited_for(
     monkeypatch.setattr(sessions, "SILENCE_SECONDS", 0.2)
     store = open_store(server.url)
     with store.snapshot() as view:
-        view._connection.exec_driver_sql("SELECT pg_sleep(1)")  # type: ignore[attr-defined]
+        view.run("SELECT pg_sleep(1)")  # type: ignore[attr-defined]
     store.close()
 
 

@@ -95,7 +95,7 @@ def _serve(address: str) -> None:
 
     for module in ("main", "run", "resume", "results", "status", "logs", "verify", "repro"):
         __import__(f"runyard.cli.{module}")
-    for module in ("runyard.yard", "runyard.worker", "runyard.reports.metrics", "sqlalchemy"):
+    for module in ("runyard.yard", "runyard.worker", "runyard.reports.metrics"):
         __import__(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers end by themselves
     listener = socket.socket(socket.AF_UNIX)

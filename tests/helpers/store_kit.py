@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from databases import postgres_url
+from memory_store import MemoryStore
 
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import COMPLETED
@@ -14,11 +15,13 @@ from runyard.store import open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import BatchRow
 
-KINDS = ("sqlite", "postgres", "memory")
-"""Every store there is; the conformance suite runs once for each."""
+KINDS = ("sqlite", "postgres", "memory", "model")
+"""Every store there is, and the model they are compared with; one conformance suite for all."""
 
 
 def store_of(kind: str, folder: Path) -> Store:
+    if kind == "model":
+        return MemoryStore()
     places = {"sqlite": lambda: folder / "yard", "postgres": postgres_url}
     return open_store(places[kind]() if kind in places else "memory:")
 

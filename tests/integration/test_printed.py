@@ -23,7 +23,7 @@ from runyard.schedule.ready_queue import HeldClaim
 from runyard.schedule.run import Run
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 from runyard.spec.status import COMPLETED
-from runyard.store.memory import MemoryStore
+from runyard.store import open_store
 from runyard.store.stored_batch import StoredBatch
 
 LONG = 70 * 1024
@@ -168,7 +168,7 @@ def entry(batch: int, held: HeldClaim, task: int) -> OutcomeGroup:
 @pytest.fixture
 def parts(yard: ry.Yard) -> Any:
     """A store, a batch in it, a committer and a claim of its engine."""
-    store = MemoryStore()
+    store = open_store("memory:")
     with store.transaction() as tx:
         name = yard.submit(ry.grid(double, x=range(10)))
         source = yard.recorded(name).row
@@ -179,7 +179,9 @@ def parts(yard: ry.Yard) -> Any:
         claim = tx.claim(row.id, engine, 10)
         assert claim is not None
     run = Run(store, StoredBatch(row), engine, SerialBackend(1), None, lambda _: None)  # type: ignore[arg-type]
-    return store, row, Committer(run), HeldClaim(claim)
+    yield store, row, Committer(run), HeldClaim(claim)
+    store.release_liveness(engine)
+    store.close()
 
 
 def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
@@ -192,7 +194,7 @@ def test_what_was_printed_is_written_with_the_outcome_or_not_at_all(
         raise StoreFull("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("runyard.store.memory.MemoryTransaction.batch_by_id", full)
+        patch.setattr("runyard.store.writing.SqlWriter.batch_by_id", full)
         with pytest.raises(StoreFull):
             committer.commit(waiting, "token", None, unsure=False, followers=False)
     with store.snapshot() as view:

@@ -1,4 +1,4 @@
-"""The durable record. `open_store` gives the right one for a place; `MemoryStore` is for tests."""
+"""The durable record. `open_store` gives the right one for a place."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
     from runyard.errors import NotFound, StoreError
 
     if str(location) == "memory:":
-        from runyard.store.memory import MemoryStore
+        from runyard.store.temporary import TemporaryStore
 
-        return MemoryStore()
+        return TemporaryStore()
     if is_shared(location):
         addresses.check(location)
         try:

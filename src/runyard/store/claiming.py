@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
 
 from runyard import faults
 from runyard.spec.outcome import damaged
 from runyard.store import schema
-from runyard.store.rows import Claim, ClaimRow, QueueRow, TaskRow, first_free, gaps
-from runyard.store.statements import checked, with_checksum
+from runyard.store.rows import Claim, ClaimRow, first_free, gaps
 from runyard.store.writing import SqlWriter
 
 _QUEUE = "q.batch, q.task, q.priority, q.waiting, q.engine, q.token, q.checksum"
@@ -44,14 +42,16 @@ _ANY_HELD = "SELECT 1 FROM queue WHERE batch = :batch AND token = :token LIMIT 1
 _TOKENS = "SELECT task, token FROM queue WHERE batch = :batch AND task = ANY(:tasks) FOR UPDATE"
 _ENDED = "SELECT count(*) FROM outcomes WHERE batch = :batch AND task = ANY(:tasks)"
 
+_CLAIMED = "batch = :batch AND token = :token"
+_DONE = """
+    SELECT task FROM outcomes WHERE batch = :batch AND task >= :low AND task < :high ORDER BY task
+"""
+
 
 class SqlClaims(SqlWriter):
     """Ranges of described batches, and rows of listed ones, in the hands of engines."""
 
-    def __init__(
-        self, connection: Connection, alive: Callable[[int], bool], known: dict[int, bool]
-    ) -> None:
-        super().__init__(connection)
+    def __init__(self, alive: Callable[[int], bool], known: dict[int, bool]) -> None:
         self._alive = alive
         self._known = known  # which batches are lists, as earlier transactions found
         self.found: dict[int, bool] = {}  # and as this one did
@@ -76,35 +76,34 @@ class SqlClaims(SqlWriter):
         return take(batch, engine, max(1, want), token)
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
-        rows = self._sql(_NAMED, batch=batch, tasks=list(tasks)).fetchall()
+        rows = self.run(_NAMED, batch=batch, tasks=list(tasks)).fetchall()
         alive = {holder: self._alive(holder) for holder in {row[4] for row in rows} - {None}}
         mine = [row for row in rows if row[5] == token or not alive.get(row[4])]
         return self._give_claim(batch, engine, token, mine)
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
         if tasks and claim.id == 0:
-            tokens = dict(self._sql(_TOKENS, batch=claim.batch, tasks=list(tasks)).fetchall())
+            tokens = dict(self.run(_TOKENS, batch=claim.batch, tasks=list(tasks)).fetchall())
             if any(token != claim.token for token in tokens.values()):
                 return False
             ended = [task for task in tasks if task not in tokens]  # or they were forgotten
-            found = self._sql(_ENDED, batch=claim.batch, tasks=ended) if ended else None
+            found = self.run(_ENDED, batch=claim.batch, tasks=ended) if ended else None
             return found is None or found.fetchone()[0] == len(set(ended))
         if claim.id == 0:
-            found = self._sql(_ANY_HELD, batch=claim.batch, token=claim.token)
+            found = self.run(_ANY_HELD, batch=claim.batch, token=claim.token)
             return found.fetchone() is not None
-        row = self._get_locked(ClaimRow, schema.claims, claim.id)
+        row = self._get(schema.claims, claim.id, lock="FOR UPDATE")
         return row is not None and row.token == claim.token
 
     def release(self, claim: Claim, *, finished: bool) -> None:
         if not finished:
             self._notify(claim.batch)
         if claim.id == 0:
-            rows = self._sql(_HELD, batch=claim.batch, token=claim.token).fetchall()
+            rows = self.run(_HELD, batch=claim.batch, token=claim.token).fetchall()
             self._give(rows, None, None)
             return
         table = schema.claims
-        for held in self._all(ClaimRow, table, table.c.batch == claim.batch,
-                              table.c.token == claim.token):  # fmt: skip
+        for held in self._all(table, _CLAIMED, batch=claim.batch, token=claim.token):
             if finished:
                 self._drop(table, held.id)
             else:
@@ -114,7 +113,7 @@ class SqlClaims(SqlWriter):
         """Whether each task of the batch has a row of its own; that never changes."""
         found = self._known.get(batch, self.found.get(batch))
         if found is None:
-            row = self._sql("SELECT plan IS NULL FROM batches WHERE id = :batch", batch=batch)
+            row = self.run("SELECT plan IS NULL FROM batches WHERE id = :batch", batch=batch)
             kind = row.fetchone()
             if kind is None:
                 return False
@@ -124,19 +123,20 @@ class SqlClaims(SqlWriter):
     def _claimed(self, batch: int, engine: int, token: str, *, listed: bool) -> Claim | None:
         """What this engine took under this token before, where it never heard that it did."""
         if listed:
-            rows = self._sql(_OWN, batch=batch, engine=engine, token=token).fetchall()
+            rows = self.run(_OWN, batch=batch, engine=engine, token=token).fetchall()
             return self._listed_claim(batch, token, rows)
-        table = schema.claims
-        where = table.c.batch == batch, table.c.engine == engine, table.c.token == token
-        ranges = self._all(ClaimRow, table, *where, order=[table.c.low])
+        where = f"{_CLAIMED} AND engine = :engine"
+        named: dict[str, Any] = {"batch": batch, "token": token, "engine": engine}
+        ranges = self._all(schema.claims, where, order="low", **named)
         return self._range_claim(batch, token, ranges, again=True)
 
     def _claim_range(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
         table = schema.claims
         free = first_free(self.claims(batch), self._is_free, want)
         if free:
-            of_free = table.c.id.in_([row.id for row in free])
-            locked = self._all(ClaimRow, table, of_free, order=[table.c.low], skip_locked=True)
+            numbers = [row.id for row in free]
+            lock = "FOR UPDATE SKIP LOCKED"
+            locked = self._all(table, "id = ANY(:ids)", order="low", lock=lock, ids=numbers)
             free = [row for row in locked if self._is_free(row)]
             mine = [msgspec.structs.replace(row, engine=engine, token=token) for row in free]
             self._put_many(table, mine)
@@ -159,11 +159,11 @@ class SqlClaims(SqlWriter):
         return Claim(rows[0].id, batch, token, left, {}, again) if rows else None
 
     def _claim_listed(self, batch: int, engine: int, want: int, token: str) -> Claim | None:
-        for (other,) in self._sql(_HOLDERS, batch=batch).fetchall():
+        for (other,) in self.run(_HOLDERS, batch=batch).fetchall():
             if not self._alive(other):
-                left = self._sql(_HELD_BY, batch=batch, engine=other).fetchall()
+                left = self.run(_HELD_BY, batch=batch, engine=other).fetchall()
                 self._give(left, None, None)
-        rows = self._sql(_READY, batch=batch, want=want).fetchall()
+        rows = self.run(_READY, batch=batch, want=want).fetchall()
         return self._give_claim(batch, engine, token, rows)
 
     def _give_claim(self, batch: int, engine: int, token: str, rows: Sequence[Any]) -> Claim | None:
@@ -178,7 +178,7 @@ class SqlClaims(SqlWriter):
             number = row[1]
             if row[_WIDTH] is None:
                 raise damaged("tasks", f"task {number}")
-            contents[number] = checked(TaskRow, schema.tasks, row[_WIDTH:-1]).content
+            contents[number] = schema.tasks.checked([row[_WIDTH:-1]])[0].content
             if row[-1]:
                 awaited.add(number)
         if not contents:
@@ -189,11 +189,11 @@ class SqlClaims(SqlWriter):
         """Let listed tasks be an engine's, or nobody's."""
         table = schema.queue
         given = [
-            (r.batch, r.task, r.priority, r.waiting, engine, token)
-            for r in (checked(QueueRow, table, row) for row in rows)
+            (row.batch, row.task, row.priority, row.waiting, engine, token)
+            for row in table.checked(rows)
         ]
         if given:
-            self._put_rows(table, with_checksum(table, given))
+            self._put_rows(table, table.with_checksums(given))
 
     def _is_free(self, claim: ClaimRow) -> bool:
         return claim.engine is None or not self._alive(claim.engine)
@@ -202,16 +202,10 @@ class SqlClaims(SqlWriter):
         self, batch: int, low: int, high: int, engine: int | None, token: str
     ) -> ClaimRow:
         columns = {"batch": batch, "low": low, "high": high, "engine": engine, "token": token}
-        return self._insert(ClaimRow, schema.claims, columns)
+        return self._insert(schema.claims, columns)
 
     def _done_in(self, batch: int, low: int, high: int) -> list[int]:
-        table = schema.outcomes
-        query = (
-            select(table.c.task)
-            .where(table.c.batch == batch, table.c.task >= low, table.c.task < high)
-            .order_by(table.c.task)
-        )
-        found = list(self._connection.scalars(query))
+        found = [task for (task,) in self.run(_DONE, batch=batch, low=low, high=high)]
         if found and (found[0] < low or found[-1] >= high or found != sorted(set(found))):
             raise damaged("outcomes", f"the order of tasks {low} to {high}")
         return found

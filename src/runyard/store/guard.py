@@ -98,6 +98,7 @@ class Pins:
         self._index = OpenFile(path.with_name(path.name + "-shm"), os.O_RDONLY)
         self._hold(hold=True)
         self.users = 0
+        self._flushing: threading.Thread | None = None
 
     @classmethod
     def take(cls, path: Path) -> Pins:
@@ -126,6 +127,16 @@ class Pins:
                     hint="put the yard back, or run the batch again",
                 )
 
+    def flush(self) -> None:
+        """Let the disk have what is in the database's file, without waiting for it.
+
+        Until it has, a power cut might leave a new file empty beside a log that is not.
+        """
+        self._flushing = threading.Thread(
+            target=_flush, args=[self._database.descriptor], name="runyard-flush"
+        )
+        self._flushing.start()
+
     def loosen(self) -> None:
         """Before SQLite's connections close: let it see whether they are the last."""
         with _sharing:
@@ -138,6 +149,8 @@ class Pins:
         with _sharing:
             if self.users:
                 return
+            if self._flushing is not None:
+                self._flushing.join()
             if _pins.get(self._path) is self:
                 del _pins[self._path]
             self._database.close()
@@ -150,6 +163,11 @@ class Pins:
 
 _sharing = threading.RLock()  # a store that is collected lets go in the middle of anything
 _pins: dict[Path, Pins] = {}
+
+
+def _flush(descriptor: int) -> None:
+    with suppress(OSError):  # SQLite will meet it, too, and say so
+        os.fsync(descriptor)
 
 
 def _files(path: Path) -> list[Path]:

@@ -18,7 +18,6 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection
 
 LEASE_SECONDS = float(os.environ.get("RUNYARD_LEASE", "15"))
 BEATS = 5
@@ -79,9 +78,9 @@ class Leases:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def create(self, connection: Connection) -> None:
+    def create(self, connection: psycopg.Connection[Any]) -> None:
         """Make the table, in the caller's transaction."""
-        connection.exec_driver_sql(_CREATE)
+        connection.execute(_CREATE)
 
     def hold(self, engine: int) -> None:
         """Show this engine as alive for as long as the process lives and runs."""

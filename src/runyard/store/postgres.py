@@ -6,18 +6,16 @@ Transactions of several engines overlap. What keeps them apart: row locks on cla
 
 from __future__ import annotations
 
+import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import psycopg
-import sqlalchemy
 from psycopg import errors
-from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, Connection, Dialect, Table, any_
-from sqlalchemy import cast as cast_to
-from sqlalchemy.dialects import postgresql
+from psycopg.pq import TransactionStatus
 
 from runyard import addresses, faults
 from runyard.errors import (
@@ -29,20 +27,26 @@ from runyard.errors import (
     StoreFull,
 )
 from runyard.spec.outcome import WIDTH, Rows
+from runyard.store import schema
 from runyard.store.arrays import packed
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.news import Listener, channel_of
+from runyard.store.pool import Pool
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
-from runyard.store.schema import MIGRATIONS, migrate
-from runyard.store.sessions import Sessions
+from runyard.store.schema import Table
+from runyard.store.sessions import Session, Sessions
 from runyard.store.sql import SqlTransaction
+from runyard.store.statements import for_postgres
 from runyard.store.writing import Clash, Values
 
 LOOK_SECONDS = 3.0
 """How often to look for what no news tells of: engines that died."""
+
+STREAMED = 1000
+"""Rows that a query which reads everything has in memory at once."""
 
 CLOSE_SECONDS = 2.0
 """How long a server that does not answer may keep a store from closing."""
@@ -52,9 +56,6 @@ _ARRAYS = ", ".join(f"%b::{kind}[]" for kind in _KINDS)
 _INSERT_OUTCOMES = f"""
     INSERT INTO outcomes SELECT %s::int8, * FROM unnest({_ARRAYS}) ON CONFLICT DO NOTHING
 """
-_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
-
-_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 _CONFLICTS = (
     errors.DeadlockDetected, errors.SerializationFailure,
     errors.QueryCanceled, errors.LockNotAvailable,
@@ -72,8 +73,32 @@ to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
 to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
-class PostgresTransaction(SqlTransaction):
+class PostgresSnapshot(SqlSnapshot):
+    """Reads over one session."""
+
+    def __init__(self, driver: Session) -> None:
+        self._driver = driver
+
+    def run(self, text: str, **values: Any) -> psycopg.Cursor[Any]:
+        for name, value in values.items():
+            if isinstance(value, list | tuple):
+                values[name] = packed("int8", value)
+        return self._driver.execute(for_postgres(text), values)
+
+    def stream(self, text: str) -> Iterable[tuple[Any, ...]]:
+        with self._driver.cursor(name="stream") as cursor:
+            cursor.itersize = STREAMED
+            yield from cursor.execute(text)
+
+
+class PostgresTransaction(PostgresSnapshot, SqlTransaction):
     """Reads and writes beside those of other engines."""
+
+    def __init__(
+        self, driver: Session, alive: Callable[[int], bool], known: dict[int, bool]
+    ) -> None:
+        PostgresSnapshot.__init__(self, driver)
+        SqlTransaction.__init__(self, alive, known)
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)
@@ -91,27 +116,20 @@ class PostgresTransaction(SqlTransaction):
         columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
         return self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).rowcount
 
-    def _insert_rows(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
-        source, arrays = _unnested(list(table.c), rows)
+    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+        source, arrays = _unnested(table, rows)
         query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
         self._driver.execute(query, arrays)
 
-    def _put_rows(self, table: Table, rows: Sequence[Values]) -> None:
-        source, arrays = _unnested(list(table.c), rows)
-        changed = ", ".join(f'"{c.name}" = v."{c.name}"' for c in table.c if not c.primary_key)
+    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+        source, arrays = _unnested(table, rows)
+        changed = ", ".join(f"{name} = v.{name}" for name in _values(table))
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
         self._driver.execute(query, arrays)
-
-    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
-        return column == any_(cast_to(list(numbers), ARRAY(BigInteger)))
 
     def _notify(self, batch: int) -> None:
         channel = channel_of(self._driver)
         self._driver.execute("SELECT pg_notify(%s, %s)", [channel, str(batch)])
-
-    @property
-    def _driver(self) -> psycopg.Connection[Any]:
-        return cast("psycopg.Connection[Any]", self._connection.connection.driver_connection)
 
 
 class PostgresStore(Store):
@@ -123,19 +141,13 @@ class PostgresStore(Store):
         self.location = addresses.shown(url)
         self._url = url
         self._writing = threading.RLock()
-        self._writer: Connection | None = None
+        self._writer: Session | None = None
         self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         self._patient = False
         with self._translated():
             self._sessions = Sessions(url, LEASE_SECONDS)
-        # Not a method, as in `sqlite`.
-        creator: Any = self._sessions.connect
-        self._engine = sqlalchemy.create_engine(
-            "postgresql+psycopg://", creator=creator, pool_size=2, max_overflow=60
-        )
-        self._reader = self._engine.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
+        creator = self._sessions.connect
+        self._readers = Pool(self._reader, works=_answers)
         self._leases = Leases(creator, self._translated, self._sessions.owner)
         self._listener = Listener(creator)
         try:
@@ -143,7 +155,7 @@ class PostgresStore(Store):
                 if not self._is_current():
                     self._make_current()
         except BaseException:
-            self._engine.dispose()
+            self._readers.close()
             raise
         self._patient = True
 
@@ -161,28 +173,33 @@ class PostgresStore(Store):
     def transaction(self) -> Iterator[PostgresTransaction]:
         self._leases.watch()
         with self._writing, self._translated():
+            if self._writer is None or not _answers(self._writer):
+                self._drop_writer()
+                self._writer = self._opened(self._sessions.connect)
+            writer = self._writer
+            if writer.info.transaction_status != TransactionStatus.IDLE:
+                raise StoreError("a transaction of this thread is under way already")
             try:
-                if self._writer is None or not _answers(self._writer):
-                    self._drop_writer()
-                    self._writer = self._opened(self._engine)
-                with self._writer.begin():
-                    transaction = PostgresTransaction(self._writer, self.alive, self._listed)
-                    yield transaction
-                    faults.point("commit")
+                transaction = PostgresTransaction(writer, self.alive, self._listed)
+                yield transaction
+                faults.point("commit")
+                writer.commit()
                 self._listed |= transaction.found
             except BaseException:
-                if self._writer is not None and _is_broken(self._writer):
+                if writer.closed:
                     self._drop_writer()
+                else:
+                    writer.rollback()
                 raise
 
     @contextmanager
-    def snapshot(self) -> Iterator[SqlSnapshot]:
-        with (
-            self._translated(),
-            self._opened(self._reader) as connection,
-            connection.begin(),
-        ):
-            yield SqlSnapshot(connection)
+    def snapshot(self) -> Iterator[PostgresSnapshot]:
+        with self._translated():
+            session = self._opened(self._readers.take)
+            try:
+                yield PostgresSnapshot(session)
+            finally:
+                self._readers.give_back(session)
 
     def alive(self, engine: int) -> bool:
         return self._leases.live(engine)
@@ -201,9 +218,9 @@ class PostgresStore(Store):
 
     def check(self) -> Iterator[str]:
         try:
-            with self._engine.connect() as connection, connection.begin():
-                yield from check_rows(connection)
-        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+            with self.snapshot() as view:
+                yield from check_rows(view)
+        except (RunyardError, ValueError, TypeError) as error:
             text = addresses.scrubbed(str(error), self._url)
             yield f"PostgreSQL: {text.splitlines()[0]}"
 
@@ -213,39 +230,46 @@ class PostgresStore(Store):
         self._leases.close()
         with self._writing:
             self._drop_writer()
-        self._engine.dispose()
+        self._readers.close()
 
     def _is_current(self) -> bool:
-        """Whether the tables are there in this version's form; needs no right to write."""
-        with self._reader.connect() as connection, connection.begin():
-            if connection.exec_driver_sql("SELECT to_regclass('meta')").scalar() is None:
+        """Whether the tables are there; needs no right to write. Raises for another version."""
+        with self._readers.lent() as session:
+            if not _is_there(session):
                 return False
-            return connection.exec_driver_sql(_VERSION).scalar() == str(len(MIGRATIONS))
+            schema.check_version(self.location, _version(session))
+            return True
 
     def _make_current(self) -> None:
-        with self._engine.connect() as connection, connection.begin():
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('runyard.schema'))")
-            migrate(connection)
-            self._leases.create(connection)
+        session = self._sessions.connect()
+        try:
+            session.execute("SELECT pg_advisory_xact_lock(hashtext('runyard.schema'))")
+            if not _is_there(session):
+                schema.create(session.execute, sqlite=False)
+                self._leases.create(session)
+            session.commit()
+        finally:
+            session.close()
 
-    def _opened(self, engine: sqlalchemy.Engine) -> Connection:
-        """A connection that works; one that the server has closed meanwhile is replaced."""
+    def _reader(self) -> Session:
+        session = self._sessions.connect()
+        session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        session.read_only = True
+        return session
+
+    def _opened(self, connect: Callable[[], Session]) -> Session:
+        """A session, as soon as the server can be reached."""
         until = time.monotonic() + StoreAway.patience
         while True:
             try:
-                connection = engine.connect()
-                if _answers(connection):
-                    return connection
-                connection.invalidate()
-                connection.close()
-            except sqlalchemy.exc.OperationalError:
+                return connect()
+            except psycopg.OperationalError:
                 if not self._patient or self.is_hurried or time.monotonic() > until:
                     raise
                 time.sleep(0.1)
 
     def _drop_writer(self) -> None:
         if self._writer is not None:
-            self._writer.invalidate()
             self._writer.close()
             self._writer = None
 
@@ -254,16 +278,15 @@ class PostgresStore(Store):
         """Turn the database's own errors into ours, each with what to do."""
         try:
             yield
-        except (sqlalchemy.exc.DBAPIError, psycopg.Error) as error:
-            cause = getattr(error, "orig", None) or error
+        except psycopg.Error as cause:
             text = addresses.scrubbed(str(cause).strip() or type(cause).__name__, self._url)
             if isinstance(cause, errors.DiskFull):
                 raise StoreFull(
                     f"the disk of {self.location} is full: {text}",
-                    hint="free some space there, then say `runyard resume`; what is recorded stays",
-                ) from error
+                    hint="free some space there, then run `runyard resume`; what is recorded stays",
+                ) from cause
             if isinstance(cause, _CONFLICTS):
-                raise StoreConflict(f"{self.location} undid a transaction: {text}") from error
+                raise StoreConflict(f"{self.location} undid a transaction: {text}") from cause
             if isinstance(cause, _PASSING) or (
                 isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None
             ):
@@ -271,55 +294,62 @@ class PostgresStore(Store):
                     f"{self.location} can't be reached: {text}",
                     hint="check that the server runs and the address is right; "
                     "what is recorded stays, and `runyard resume` goes on",
-                ) from error
+                ) from cause
             if isinstance(cause, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
                 raise StoreError(
                     f"the store {self.location} can't be used with this role: {text}",
                     hint=_RIGHTS,
-                ) from error
+                ) from cause
             if isinstance(cause, errors.DataCorrupted | errors.IndexCorrupted):
                 raise StoreDamaged(
                     f"the store {self.location} is damaged: {text}", hint="run `runyard doctor`"
-                ) from error
-            raise StoreError(f"the store {self.location} can't be used: {text}") from error
+                ) from cause
+            raise StoreError(f"the store {self.location} can't be used: {text}") from cause
 
 
-def _unnested(columns: list[Column[Any]], rows: Sequence[Values]) -> tuple[str, list[list[Any]]]:
+def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[list[Any]]]:
     """Rows as a table of one statement, and what to bind: one array a column."""
     arrays = [list(column) for column in zip(*rows, strict=True)]
-    kinds = [c.type.compile(dialect=_DIALECT) for c in columns]
-    places = ", ".join(f"%b::{kind}[]" for kind in kinds)
-    names = ", ".join(f'"{c.name}"' for c in columns)
-    return f"unnest({places}) AS v({names})", arrays or [[] for _ in columns]
+    places = ", ".join(f"%b::{column.kind.replace('number', 'int8')}[]" for column in table.columns)
+    return f"unnest({places}) AS v({', '.join(table.names)})", arrays or [[] for _ in table.names]
 
 
-def _on(clash: Clash, table: Table) -> str:
+def _values(table: Table[Any]) -> list[str]:
+    """The columns that are no part of the key."""
+    return [name for name in table.names if name not in table.keys]
+
+
+def _on(clash: Clash, table: Table[Any]) -> str:
     """What an insert does where the key is there already."""
     if clash == "put":
-        keys = ", ".join(f'"{c.name}"' for c in table.primary_key)
-        new = ", ".join(f'"{c.name}" = excluded."{c.name}"' for c in table.c if not c.primary_key)
-        return f"ON CONFLICT ({keys}) DO UPDATE SET {new}"
+        new = ", ".join(f"{name} = excluded.{name}" for name in _values(table))
+        return f"ON CONFLICT ({', '.join(table.keys)}) DO UPDATE SET {new}"
     return "ON CONFLICT DO NOTHING" if clash == "keep" else ""
 
 
-def _same_key(table: Table) -> str:
-    return " AND ".join(f't."{c.name}" = v."{c.name}"' for c in table.primary_key)
+def _same_key(table: Table[Any]) -> str:
+    return " AND ".join(f"t.{name} = v.{name}" for name in table.keys)
 
 
-def _answers(connection: Connection) -> bool:
-    if connection.invalidated:
+def _is_there(session: Session) -> bool:
+    found = session.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
+    return bool(found and found[0])
+
+
+def _version(session: Session) -> str | None:
+    found = session.execute(schema.READ_VERSION).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _answers(session: Session) -> bool:
+    """Whether a session that was idle still works: a server that ends one says so at once."""
+    if session.closed:
         return False
+    if not select.select([session.pgconn.socket], [], [], 0)[0]:
+        return True
     try:
-        driver: Any = connection.connection.driver_connection
-        driver.execute("SELECT 1")
-        driver.rollback()
-    except (sqlalchemy.exc.DBAPIError, psycopg.OperationalError):
+        session.execute("SELECT 1")
+        session.rollback()
+    except psycopg.OperationalError:
         return False
     return True
-
-
-def _is_broken(connection: Connection) -> bool:
-    if connection.invalidated:
-        return True
-    driver: Any = connection.connection.driver_connection
-    return bool(driver is None or driver.closed)

@@ -1,13 +1,13 @@
-"""Reads, in SQLAlchemy Core. What differs between databases lives in their files."""
+"""Reads, in SQL that both databases understand. What differs lives in their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, func, select
 
 from runyard.spec.outcome import OutcomeRow, Printed, check_all, workers_of
 from runyard.spec.status import CANCELLED
@@ -16,40 +16,62 @@ from runyard.store.pieces import IN_PIECES
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
-    CancelRow,
     ClaimRow,
     EdgeRow,
     EngineRow,
-    OutputRow,
-    PieceRow,
     QueueRow,
     TaskRow,
     Timings,
 )
-from runyard.store.statements import checked, checked_all, keyed, run, run_text, statements
+from runyard.store.schema import Table
 
 R = TypeVar("R", bound=msgspec.Struct)
 _VALUE = OutcomeRow._fields.index("value")
 FIRST_PAGE, MOST_ROWS = 64, 1000
 PAGE_BYTES = 8 * 1024 * 1024
-"""About so much of a batch's outcomes is in memory at once, unless values are suddenly larger: then
-a page of what fits into rows."""
+"""About how much of a batch's outcomes is in memory at once, unless values are suddenly larger:
+then a page of what fits into rows."""
+
+_OUTCOMES = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcomes WHERE batch = :batch"
+_MADE_BY = f"""
+    SELECT task FROM outcomes
+    WHERE batch = :batch AND worker BETWEEN :first AND :last AND status <> {CANCELLED}
+    ORDER BY task
+"""
+_PRIORITIES = "SELECT min(priority), max(priority) FROM queue WHERE batch = :batch"
+_AHEAD = """
+    SELECT count(*) FROM queue WHERE batch = :batch AND waiting = 0
+    AND (priority > :priority OR (priority = :priority AND task < :task))
+"""
+_TIMINGS = f"""
+    SELECT count(*), coalesce(avg(seconds), 0.0), coalesce(max(seconds), 0.0),
+        coalesce(avg(started - (SELECT started FROM batches WHERE id = :batch)), 0.0)
+    FROM outcomes WHERE batch = :batch AND status <> {CANCELLED}
+"""
+BEST_FIRST = "priority DESC, task"
+OF_BATCH = "batch = :batch"
 
 
-class SqlSnapshot:
+class SqlSnapshot(ABC):
     """Reads over one connection."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    @abstractmethod
+    def run(self, text: str, **values: Any) -> Any:
+        """Execute a statement; the driver's own cursor. See `statements`."""
+
+    @abstractmethod
+    def stream(self, text: str) -> Iterable[tuple[Any, ...]]:
+        """All that a query finds, little of it in memory at once."""
 
     def batch(self, name: str) -> BatchRow | None:
-        return self._one(BatchRow, schema.batches, schema.batches.c.name == name)
+        found = self._all(schema.batches, "name = :name", name=name)
+        return found[0] if found else None
 
     def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._get(BatchRow, schema.batches, batch)
+        return self._get(schema.batches, batch)
 
     def batches(self) -> list[BatchRow]:
-        return self._all(BatchRow, schema.batches, order=[schema.batches.c.id])
+        return self._all(schema.batches, order="id")
 
     def outcome(self, batch: int, task: int) -> OutcomeRow | None:
         return next(self.outcomes(batch, after=task - 1, limit=1, up_to=task), None)
@@ -63,17 +85,16 @@ class SqlSnapshot:
         statuses: Sequence[int] | None = None,
         up_to: int | None = None,
     ) -> Iterator[OutcomeRow]:
-        table = schema.outcomes
-        columns = [c for c in table.c if c.name != "batch"]
-        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task)
-        if statuses is not None:
-            query = query.where(table.c.status.in_(list(statuses)))
+        values: dict[str, Any] = {"batch": batch}
+        query = _OUTCOMES + " AND task > :after" + _with_status(statuses, values)
         if up_to is not None:
-            query = query.where(table.c.task <= up_to)
+            query += " AND task <= :up_to"
+            values["up_to"] = up_to
+        query += " ORDER BY task LIMIT :page"
         left, page = limit, FIRST_PAGE
         while left is None or left > 0:
             page = page if left is None else min(page, left)
-            rows = self._fetched(query.where(table.c.task > after).limit(page))
+            rows = self.run(query, after=after, page=page, **values).fetchall()
             yield from self._whole(batch, rows)
             if len(rows) < page:
                 return
@@ -82,19 +103,12 @@ class SqlSnapshot:
             page = _next_page(rows)
 
     def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
-        table = schema.outcomes
-        columns = [c for c in table.c if c.name != "batch"]
-        query = select(*columns).where(table.c.batch == batch).order_by(table.c.task.desc())
-        return list(self._whole(batch, self._fetched(query.limit(limit))))
+        query = f"{_OUTCOMES} ORDER BY task DESC LIMIT :page"
+        return list(self._whole(batch, self.run(query, batch=batch, page=limit).fetchall()))
 
     def made_by(self, batch: int, low: int, high: int) -> list[int]:
-        table = schema.outcomes
-        query = select(table.c.task).where(
-            table.c.batch == batch,
-            table.c.worker.between(*workers_of(low, high)),
-            table.c.status != CANCELLED,
-        )
-        return list(self._connection.scalars(query.order_by(table.c.task)))
+        first, last = workers_of(low, high)
+        return [task for (task,) in self.run(_MADE_BY, batch=batch, first=first, last=last)]
 
     def by_end(
         self,
@@ -105,99 +119,81 @@ class SqlSnapshot:
         statuses: Sequence[int] | None = None,
         latest_first: bool = False,
     ) -> list[OutcomeRow]:
-        table = schema.outcomes
-        columns = [c for c in table.c if c.name != "batch"]
-        order = [table.c.started + table.c.seconds, table.c.task]
-        if latest_first:
-            order = [column.desc() for column in order]
-        query = select(*columns).where(table.c.batch == batch).order_by(*order)
-        if statuses is not None:
-            query = query.where(table.c.status.in_(list(statuses)))
-        return list(self._whole(batch, self._fetched(query.offset(offset).limit(limit))))
+        values: dict[str, Any] = {"batch": batch, "page": limit, "skip": offset}
+        order = " DESC" if latest_first else ""
+        query = (
+            f"{_OUTCOMES}{_with_status(statuses, values)} "
+            f"ORDER BY started + seconds{order}, task{order} LIMIT :page OFFSET :skip"
+        )
+        return list(self._whole(batch, self.run(query, **values).fetchall()))
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
-        table = schema.attempts
-        where = [table.c.batch == batch] + ([] if task is None else [table.c.task == task])
-        return self._all(AttemptRow, table, *where, order=[table.c.task, table.c.number])
+        where, of_task = OF_BATCH, dict[str, Any]()
+        if task is not None:
+            where, of_task = f"{OF_BATCH} AND task = :task", {"task": task}
+        return self._all(schema.attempts, where, order="task, number", batch=batch, **of_task)
 
     def printed(self, batch: int, task: int) -> list[Printed]:
-        table = schema.outputs
-        where = table.c.batch == batch, table.c.task == task
-        rows = self._all(OutputRow, table, *where, order=[table.c.attempt])
+        where = "batch = :batch AND task = :task"
+        rows = self._all(schema.outputs, where, order="attempt", batch=batch, task=task)
         return [Printed(row.task, row.attempt, row.stdout, row.stderr) for row in rows]
 
     def task(self, batch: int, task: int) -> TaskRow | None:
-        return self._get(TaskRow, schema.tasks, batch, task)
+        return self._get(schema.tasks, batch, task)
 
     def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
-        table = schema.tasks
-        return self._all(
-            TaskRow,
-            table,
-            table.c.batch == batch,
-            table.c.task > after,
-            order=[table.c.task],
-            limit=limit,
-        )
+        where = "batch = :batch AND task > :after"
+        return self._all(schema.tasks, where, order="task", limit=limit, batch=batch, after=after)
 
     def queue(
         self, batch: int, *, engine: int | None = None, limit: int | None = None
     ) -> list[QueueRow]:
-        table = schema.queue
-        order = [table.c.priority.desc(), table.c.task]
-        where = [table.c.batch == batch] + ([] if engine is None else [table.c.engine == engine])
-        return self._all(QueueRow, table, *where, order=order, limit=limit)
+        where, of_engine = OF_BATCH, dict[str, Any]()
+        if engine is not None:
+            where, of_engine = f"{OF_BATCH} AND engine = :engine", {"engine": engine}
+        return self._all(
+            schema.queue, where, order=BEST_FIRST, limit=limit, batch=batch, **of_engine
+        )
 
     def queued(self, batch: int, task: int) -> QueueRow | None:
-        return self._get(QueueRow, schema.queue, batch, task)
+        return self._get(schema.queue, batch, task)
 
     def has_priorities(self, batch: int) -> bool:
-        table = schema.queue
-        ends = select(func.min(table.c.priority), func.max(table.c.priority))
-        low, high = self._connection.execute(ends.where(table.c.batch == batch)).one()
+        low, high = self.run(_PRIORITIES, batch=batch).fetchone()
         return bool(low != high)
 
     def next_free(self, batch: int) -> QueueRow | None:
-        table = schema.queue
-        where = table.c.batch == batch, table.c.engine.is_(None), table.c.waiting == 0
-        order = [table.c.priority.desc(), table.c.task]
-        return next(iter(self._all(QueueRow, table, *where, order=order, limit=1)), None)
+        where = "batch = :batch AND engine IS NULL AND waiting = 0"
+        found = self._all(schema.queue, where, order=BEST_FIRST, limit=1, batch=batch)
+        return found[0] if found else None
 
     def ahead(self, row: QueueRow) -> int:
-        table = schema.queue
-        earlier = (table.c.priority == row.priority) & (table.c.task < row.task)
-        before = (table.c.priority > row.priority) | earlier
-        where = table.c.batch == row.batch, table.c.waiting == 0, before
-        return self._connection.scalar(select(func.count()).select_from(table).where(*where)) or 0
+        of_row = {"batch": row.batch, "priority": row.priority, "task": row.task}
+        return int(self.run(_AHEAD, **of_row).fetchone()[0])
 
     def claims(self, batch: int) -> list[ClaimRow]:
-        table = schema.claims
-        return self._all(ClaimRow, table, table.c.batch == batch, order=[table.c.low])
+        return self._all(schema.claims, OF_BATCH, order="low", batch=batch)
 
     def engines(self) -> list[EngineRow]:
-        return self._all(EngineRow, schema.engines, order=[schema.engines.c.id])
+        return self._all(schema.engines, order="id")
 
     def edges(self, batch: int) -> list[EdgeRow]:
-        table = schema.edges
-        return self._all(
-            EdgeRow, table, table.c.batch == batch, order=[table.c.before, table.c.task]
-        )
+        return self._all(schema.edges, OF_BATCH, order="before, task", batch=batch)
 
     def cancel_requests(self, batch: int) -> list[int]:
-        table = schema.cancels
-        rows = self._all(CancelRow, table, table.c.batch == batch, order=[table.c.task])
+        rows = self._all(schema.cancels, OF_BATCH, order="task", batch=batch)
         return [row.task for row in rows]
 
     def timings(self, batch: int) -> Timings:
-        table, batches = schema.outcomes, schema.batches
-        begun = select(batches.c.started).where(batches.c.id == batch).scalar_subquery()
-        query = select(
-            func.count(),
-            func.coalesce(func.avg(table.c.seconds), 0.0),
-            func.coalesce(func.max(table.c.seconds), 0.0),
-            func.coalesce(func.avg(table.c.started - begun), 0.0),
-        ).where(table.c.batch == batch, table.c.status != CANCELLED)
-        return Timings._make(self._connection.execute(query).one())
+        return Timings._make(self.run(_TIMINGS, batch=batch).fetchone())
+
+    def pieces(self, batch: int, task: int) -> Iterator[bytes]:
+        """The parts of a value that is too large for its row."""
+        for number in count():
+            piece = self._get(schema.pieces, batch, task, number)
+            if piece is None:
+                return
+            yield piece.data
 
     def _whole(self, batch: int, rows: Sequence[Any]) -> Iterator[OutcomeRow]:
         """Rows as they were recorded, checked; each with its value when its turn comes."""
@@ -208,49 +204,40 @@ class SqlSnapshot:
             else:
                 yield row
 
-    def pieces(self, batch: int, task: int) -> Iterator[bytes]:
-        """The parts of a value that is too large for its row."""
-        for number in count():
-            piece = self._get(PieceRow, schema.pieces, batch, task, number)
-            if piece is None:
-                return
-            yield piece.data
-
-    def _get(self, kind: type[R], table: Table, *key: Any) -> R | None:
+    def _get(self, table: Table[R], *key: Any, lock: str = "") -> R | None:
         """The row with this key."""
-        row = run(self._connection, statements(table).get, **keyed(table, key)).fetchone()
-        return None if row is None else checked(kind, table, row)
-
-    def _one(self, kind: type[R], table: Table, *where: Any) -> R | None:
-        row = self._connection.execute(select(table).where(*where)).one_or_none()
-        return None if row is None else checked(kind, table, row)
+        values = {f"key{at}": value for at, value in enumerate(key)}
+        row = self.run(f"{table.select} WHERE {table.by_key} {lock}", **values).fetchone()
+        return None if row is None else table.checked([row])[0]
 
     def _all(
         self,
-        kind: type[R],
-        table: Table,
-        *where: Any,
-        order: Sequence[Any] = (),
+        table: Table[R],
+        where: str = "",
+        *,
+        order: str = "",
         limit: int | None = None,
-        locked: bool = False,
-        skip_locked: bool = False,
+        lock: str = "",
+        **values: Any,
     ) -> list[R]:
-        """Rows; `locked` until the transaction ends, `skip_locked` without those others lock."""
-        query = select(table).where(*where).order_by(*order).limit(limit)
-        if locked or skip_locked:
-            query = query.with_for_update(skip_locked=skip_locked)
-        return checked_all(kind, table, self._fetched(query))
+        """Rows; with a `lock` as they stay until this transaction ends."""
+        query = table.select
+        if where:
+            query += f" WHERE {where}"
+        if order:
+            query += f" ORDER BY {order}"
+        if limit is not None:
+            query += " LIMIT :limit"
+            values["limit"] = limit
+        return table.checked(self.run(f"{query} {lock}", **values).fetchall())
 
-    def _sql(self, text: str, **values: Any) -> Any:
-        """Execute plain text; see `statements`."""
-        return run_text(self._connection, text, values)
 
-    def _fetched(self, query: Any) -> Sequence[Any]:
-        """Everything that a query finds, past SQLAlchemy's own rows."""
-        found = self._connection.execute(query)
-        rows = found.cursor.fetchall() if found.cursor is not None else []
-        found.close()
-        return rows
+def _with_status(statuses: Sequence[int] | None, values: dict[str, Any]) -> str:
+    """The condition that an outcome has one of these statuses."""
+    if statuses is None:
+        return ""
+    values["statuses"] = list(statuses)
+    return " AND status = ANY(:statuses)"
 
 
 def _next_page(rows: Sequence[Any]) -> int:

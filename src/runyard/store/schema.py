@@ -1,227 +1,196 @@
-"""The tables, and the way from one version of them to the next."""
+"""The tables, and which version of them a store has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    inspect,
-    select,
-    text,
-    update,
+import msgspec
+
+from runyard.errors import StoreDamaged, StoreError
+from runyard.spec.codec import checksum
+from runyard.spec.outcome import damaged
+from runyard.store.rows import (
+    AttemptRow,
+    BatchRow,
+    CancelRow,
+    ClaimRow,
+    EdgeRow,
+    EngineRow,
+    OutputRow,
+    PieceRow,
+    QueueRow,
+    TaskRow,
 )
 
-metadata = MetaData()
+R = TypeVar("R", bound=msgspec.Struct)
 
-# SQLite gives out row numbers for INTEGER keys only.
-_number = BigInteger().with_variant(Integer(), "sqlite")
+_SQLITE = {
+    "int4": "INTEGER", "int8": "INTEGER", "float8": "REAL", "bytea": "BLOB", "text": "TEXT",
+    "number": "INTEGER PRIMARY KEY AUTOINCREMENT",
+}  # fmt: skip
+_POSTGRES = {
+    "int4": "INTEGER", "int8": "BIGINT", "float8": "DOUBLE PRECISION", "bytea": "BYTEA",
+    "text": "TEXT", "number": "BIGSERIAL PRIMARY KEY",
+}  # fmt: skip
 
 
-def _table(name: str, *columns: Column[Any] | Index) -> Table:
+class Column(NamedTuple):
+    """One column."""
+
+    name: str
+    kind: str  # as PostgreSQL calls it
+    nullable: bool
+
+
+class Table(Generic[R]):
     """A table whose every row ends in a checksum.
 
-    With one key column the database gives out its numbers, none of them twice; with several, rows
-    are stored in the order of their key.
+    With a `number` as its key the database gives out its numbers, none of them twice; otherwise
+    rows are stored in the order of their key.
     """
-    numbered = sum(isinstance(c, Column) and c.primary_key for c in columns) == 1
-    return Table(
-        name,
-        metadata,
-        *columns,
-        Column("checksum", BigInteger, nullable=False),
-        sqlite_autoincrement=numbered,
-        sqlite_with_rowid=numbered,
-    )
+
+    def __init__(self, name: str, row: type[R], keys: int, columns: str) -> None:
+        self.name = name
+        self.row = row
+        described = (column.split() for column in columns.split(","))
+        self.columns = [Column(n, kind.rstrip("?"), kind.endswith("?")) for n, kind in described]
+        self.columns.append(Column("checksum", "int8", nullable=False))
+        self.names = [column.name for column in self.columns]
+        self.keys = self.names[:keys]
+
+    @cached_property
+    def select(self) -> str:
+        """Reads whole rows."""
+        return f"SELECT {', '.join(self.names)} FROM {self.name}"
+
+    @cached_property
+    def by_key(self) -> str:
+        """The condition that a row has this key."""
+        return " AND ".join(f"{name} = :key{at}" for at, name in enumerate(self.keys))
+
+    @cached_property
+    def update(self) -> str:
+        """Writes a whole row that is there already."""
+        changed = (name for name in self.names if name not in self.keys)
+        values = ", ".join(f"{name} = :{name}" for name in changed)
+        return f"UPDATE {self.name} SET {values} WHERE {self.by_key}"
+
+    def ddl(self, *, sqlite: bool) -> str:
+        """The statement that creates it."""
+        kinds = _SQLITE if sqlite else _POSTGRES
+        lines = [
+            f"{c.name} {kinds[c.kind]}{'' if c.nullable else ' NOT NULL'}" for c in self.columns
+        ]
+        numbered = self.columns[0].kind == "number"
+        if not numbered:
+            lines.append(f"PRIMARY KEY ({', '.join(self.keys)})")
+        end = " WITHOUT ROWID" if sqlite and not numbered else ""
+        return f"CREATE TABLE {self.name} ({', '.join(lines)}){end}"
+
+    def checksum(self, columns: Sequence[Any]) -> int:
+        """The checksum of a row."""
+        return checksum((self.name, *columns))
+
+    def with_checksums(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Whole rows, each with its checksum at the end."""
+        name = self.name
+        return [(*row, checksum((name, *row))) for row in rows]
+
+    def checked(self, rows: Iterable[Sequence[Any]]) -> list[R]:
+        """What whole rows hold, where their checksums say that it is what was written."""
+        name, kind, found = self.name, self.row, []
+        for *columns, stored in rows:
+            if checksum((name, *columns)) != stored:
+                raise damaged(name, f"row {columns[:2]!r}")
+            found.append(kind(*columns))
+        return found
 
 
-meta = Table("meta", metadata, Column("key", Text, primary_key=True), Column("value", Text))
+class _Outcome(msgspec.Struct):
+    """Outcomes are read as `OutcomeRow`; their checksum is made in the worker."""
 
-batches = _table(
-    "batches",
-    Column("id", _number, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("identity", LargeBinary, nullable=False),
-    Column("plan", LargeBinary),
-    Column("options", LargeBinary, nullable=False),
-    Column("code", LargeBinary, nullable=False),
-    Column("seed", Text, nullable=False),
-    Column("root", Text, nullable=False),
-    Column("total", BigInteger, nullable=False),
-    Column("frontier", BigInteger, nullable=False),
-    Column("completed", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("cancelled", BigInteger, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("started", Float),
-    Column("finished", Float),
-    Column("seconds", Float, nullable=False),
-    Column("control", Text),
-    Column("counted", Float),
+
+batches = Table("batches", BatchRow, 1, """
+    id number, name text, identity bytea, plan bytea?, options bytea, code bytea, seed text,
+    root text, total int8, frontier int8, completed int8, failed int8, cancelled int8,
+    priority int4, created float8, started float8?, finished float8?, seconds float8,
+    control text?, counted float8?
+""")  # fmt: skip
+tasks = Table("tasks", TaskRow, 2, """
+    batch int8, task int8, name text?, priority int4, content bytea, created float8
+""")  # fmt: skip
+queue = Table("queue", QueueRow, 2, """
+    batch int8, task int8, priority int4, waiting int4, engine int8?, token text?
+""")  # fmt: skip
+edges = Table("edges", EdgeRow, 3, "batch int8, before int8, task int8")
+claims = Table("claims", ClaimRow, 1, """
+    id number, batch int8, low int8, high int8, engine int8?, token text
+""")  # fmt: skip
+outcomes = Table("outcomes", _Outcome, 2, """
+    batch int8, task int8, status int4, attempt int4, value bytea?, error bytea?,
+    started float8, seconds float8, worker int8
+""")  # fmt: skip
+pieces = Table("pieces", PieceRow, 3, "batch int8, task int8, number int4, data bytea")
+attempts = Table("attempts", AttemptRow, 3, """
+    batch int8, task int8, number int4, crash int4, error bytea, started float8, seconds float8
+""")  # fmt: skip
+outputs = Table("outputs", OutputRow, 3, """
+    batch int8, task int8, attempt int4, stdout bytea?, stderr bytea?
+""")  # fmt: skip
+cancels = Table("cancels", CancelRow, 2, "batch int8, task int8")
+engines = Table("engines", EngineRow, 1, """
+    id number, host text, pid int8, started float8, batch int8?, backend text, workers int4,
+    running int4, rate float8, stop int4
+""")  # fmt: skip
+
+TABLES: tuple[Table[Any], ...] = (
+    batches, tasks, queue, edges, claims, outcomes, pieces, attempts, outputs, cancels, engines,
+)  # fmt: skip
+OF_BATCHES = TABLES[1:-1]
+"""Those with rows that belong to a batch."""
+
+_META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)"
+_MORE = (
+    "CREATE UNIQUE INDEX batches_name ON batches (name)",
+    "CREATE INDEX claims_batch ON claims (batch)",
+    """CREATE INDEX queue_next ON queue (batch, priority DESC, task)
+       WHERE engine IS NULL AND waiting = 0""",
 )
 
-tasks = _table(
-    "tasks",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("name", Text),
-    Column("priority", Integer, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    Column("created", Float, nullable=False),
-)
+VERSION = 1
+"""Of the tables above. A store of another version is refused and left as it is."""
 
-queue = _table(
-    "queue",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("priority", Integer, nullable=False),
-    Column("waiting", Integer, nullable=False),
-    Column("engine", BigInteger),
-    Column("token", Text),
-)
-Index(
-    "queue_next",
-    queue.c.batch,
-    queue.c.priority.desc(),
-    queue.c.task,
-    sqlite_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
-    postgresql_where=queue.c.engine.is_(None) & (queue.c.waiting == 0),
-)
-
-edges = _table(
-    "edges",
-    Column("batch", BigInteger, primary_key=True),
-    Column("before", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-)
-
-claims = _table(
-    "claims",
-    Column("id", _number, primary_key=True),
-    Column("batch", BigInteger, nullable=False, index=True),
-    Column("low", BigInteger, nullable=False),
-    Column("high", BigInteger, nullable=False),
-    Column("engine", BigInteger),
-    Column("token", Text, nullable=False),
-)
-
-outcomes = _table(
-    "outcomes",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("status", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("value", LargeBinary),
-    Column("error", LargeBinary),
-    Column("started", Float, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("worker", BigInteger, nullable=False),
-)
-
-pieces = _table(
-    "pieces",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-)
-
-attempts = _table(
-    "attempts",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("crash", Integer, nullable=False),
-    Column("error", LargeBinary, nullable=False),
-    Column("started", Float, nullable=False),
-    Column("seconds", Float, nullable=False),
-)
-
-outputs = _table(
-    "outputs",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-    Column("attempt", Integer, primary_key=True),
-    Column("stdout", LargeBinary),
-    Column("stderr", LargeBinary),
-)
-
-cancels = _table(
-    "cancels",
-    Column("batch", BigInteger, primary_key=True),
-    Column("task", BigInteger, primary_key=True),
-)
-
-engines = _table(
-    "engines",
-    Column("id", _number, primary_key=True),
-    Column("host", Text, nullable=False),
-    Column("pid", BigInteger, nullable=False),
-    Column("started", Float, nullable=False),
-    Column("batch", BigInteger),
-    Column("backend", Text, nullable=False),
-    Column("workers", Integer, nullable=False),
-    Column("running", Integer, nullable=False),
-    Column("rate", Float, nullable=False),
-    Column("stop", Integer, nullable=False),
-)
+READ_VERSION = "SELECT value FROM meta WHERE key = 'schema'"
 
 
-def _create_all(connection: Connection) -> None:
-    metadata.create_all(connection)
+def statements(*, sqlite: bool) -> list[str]:
+    """What makes an empty database a store."""
+    tables = [table.ddl(sqlite=sqlite) for table in TABLES]
+    version = f"INSERT INTO meta VALUES ('schema', '{VERSION}')"
+    return [_META, *tables, *_MORE, version]
 
 
-def _add_counted(connection: Connection) -> None:
-    """Batches say up to when their seconds are counted; each row's row_checksum covers that."""
-    from runyard.store.statements import row_checksum
+def create(execute: Callable[[str], Any], *, sqlite: bool) -> None:
+    """Make all tables, in the caller's transaction."""
+    for statement in statements(sqlite=sqlite):
+        execute(statement)
 
-    if any(column["name"] == "counted" for column in inspect(connection).get_columns("batches")):
+
+def check_version(location: str, known: str | None) -> None:
+    """Raise unless a store has the tables that this Runyard works with."""
+    if known == str(VERSION):
         return
-    connection.execute(text("ALTER TABLE batches ADD COLUMN counted FLOAT"))
-    for row in connection.execute(select(batches)).all():
-        *before, counted, stored = row
-        if row_checksum(batches, tuple(before)) == stored:
-            renewed = {"checksum": row_checksum(batches, (*before, counted))}
-            connection.execute(update(batches).where(batches.c.id == row.id).values(renewed))
-
-
-Migration = Callable[[Connection], None]
-
-MIGRATIONS: tuple[Migration, ...] = (_create_all, _add_counted, _create_all)
-"""Step n brings a store from version n to n + 1. Append; never change one that was released.
-
-To create all tables is to create those that are missing: the last time, `pieces`.
-"""
-
-
-def migrate(connection: Connection, steps: tuple[Migration, ...] = MIGRATIONS) -> None:
-    """Bring a store to the present version, in the caller's transaction."""
-    from runyard.errors import StoreDamaged, StoreError
-
-    connection.execute(text("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)"))
-    found = connection.execute(meta.select().where(meta.c.key == "schema_version")).one_or_none()
-    known = "0" if found is None else str(found.value)
-    if not known.isdecimal():
+    if known is not None and not known.isdecimal():
         raise StoreDamaged(f"the store is damaged: its schema version is {known!r}")
-    version = int(known)
-    if version > len(steps):
+    if known is not None and int(known) > VERSION:
         raise StoreError(
-            f"this store has schema version {version}; this Runyard knows up to {len(steps)}",
+            f"the store {location} has schema version {known}, made by a newer Runyard; "
+            f"this one reads version {VERSION}",
             hint="upgrade Runyard: pip install -U runyard",
         )
-    for step in steps[version:]:
-        step(connection)
-    if version < len(steps):
-        connection.execute(meta.delete().where(meta.c.key == "schema_version"))
-        connection.execute(meta.insert().values(key="schema_version", value=str(len(steps))))
+    raise StoreError(
+        f"the store {location} was made by an older Runyard, and this one can't read it",
+        hint="use a new yard (--yard PATH), or open this one with the version that made it",
+    )

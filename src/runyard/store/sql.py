@@ -1,4 +1,4 @@
-"""A unit of work, in SQLAlchemy Core. What differs between databases lives in their files."""
+"""A unit of work, in SQL that both databases understand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, func, select
 
 from runyard import clock
 from runyard.errors import NotFound
@@ -19,18 +18,12 @@ from runyard.store.pieces import cut, lightened
 from runyard.store.rows import (
     AttemptRow,
     BatchRow,
-    EdgeRow,
-    EngineRow,
-    QueueRow,
     Recording,
-    TaskRow,
     after_incomplete,
     gaps,
     runs,
     unclaimed,
 )
-from runyard.store.statements import checked_all
-from runyard.store.writing import batched
 
 WISHES = {"control", "total", "finished", "priority"}
 """What of a batch engines want to hear of when it changes."""
@@ -42,6 +35,10 @@ _QUEUED = """
     WHERE batch = :batch AND task = ANY(:tasks)
 """
 _STATUSES = "SELECT task, status FROM outcomes WHERE batch = :batch AND task = ANY(:tasks)"
+_OF_TASKS = "batch = :batch AND task = ANY(:tasks)"
+_WAITS = """
+    SELECT task, count(*) FROM edges WHERE batch = :batch AND task = ANY(:tasks) GROUP BY task
+"""
 _ANY_EDGE = "SELECT 1 FROM edges WHERE batch = :batch LIMIT 1"
 _AFTER = """
     SELECT batch, before, task, checksum FROM edges WHERE batch = :batch AND before = ANY(:tasks)
@@ -82,7 +79,7 @@ class SqlTransaction(SqlClaims):
             "counted": None,
             "created": clock.now(),
         }
-        row = self._insert(BatchRow, schema.batches, {**fresh, **columns})
+        row = self._insert(schema.batches, {**fresh, **columns})
         self._notify(row.id)
         return row
 
@@ -97,10 +94,9 @@ class SqlTransaction(SqlClaims):
         return changed
 
     def delete_batch(self, batch: int) -> None:
-        for table in schema.metadata.sorted_tables:
-            if "batch" in table.c and table is not schema.engines:
-                self._connection.execute(delete(table).where(table.c.batch == batch))
-        self._connection.execute(delete(schema.batches).where(schema.batches.c.id == batch))
+        for table in schema.OF_BATCHES:
+            self.run(f"DELETE FROM {table.name} WHERE batch = :batch", batch=batch)
+        self._drop(schema.batches, batch)
 
     def add_tasks(
         self,
@@ -134,19 +130,13 @@ class SqlTransaction(SqlClaims):
     def forget(self, batch: int) -> int:
         row = self.batch_by_id(batch)
         assert row is not None
-        outcomes = schema.outcomes
-        ended = select(outcomes.c.task).where(outcomes.c.batch == batch)
-        for table, task in (
-            (schema.tasks, schema.tasks.c.task),
-            (schema.attempts, schema.attempts.c.task),
-            (schema.outputs, schema.outputs.c.task),
-            (schema.pieces, schema.pieces.c.task),
-            (schema.edges, schema.edges.c.before),
-            (schema.edges, schema.edges.c.task),
-            (outcomes, outcomes.c.task),
-        ):
-            gone = delete(table).where(table.c.batch == batch)
-            self._connection.execute(gone if table is outcomes else gone.where(task.in_(ended)))
+        of_ended = "IN (SELECT task FROM outcomes WHERE batch = :batch)"
+        for name in ("tasks", "attempts", "outputs", "pieces"):
+            query = f"DELETE FROM {name} WHERE batch = :batch AND task {of_ended}"
+            self.run(query, batch=batch)
+        at_ends = f"(before {of_ended} OR task {of_ended})"
+        self.run(f"DELETE FROM edges WHERE batch = :batch AND {at_ends}", batch=batch)
+        self.run("DELETE FROM outcomes WHERE batch = :batch", batch=batch)
         none = {status.value: 0 for status in FINAL_STATES}
         self.update_batch(batch, **none, total=row.pending, frontier=row.next_task)
         return row.done
@@ -172,7 +162,7 @@ class SqlTransaction(SqlClaims):
         return Recording(sum(counts.values()), freed)
 
     def cancel_doomed(self, batch: int) -> int:
-        lost = [task for (task,) in self._sql(_INCOMPLETE, batch=batch, completed=COMPLETED)]
+        lost = [task for (task,) in self.run(_INCOMPLETE, batch=batch, completed=COMPLETED)]
         doomed = self._doomed(batch, lost)
         return self.record(batch, doomed).count if doomed else 0
 
@@ -183,7 +173,7 @@ class SqlTransaction(SqlClaims):
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
             counts[Status.of(code).value] = self._insert_outcomes(batch, code, of_kind)
         if rows and self._is_listed(batch):
-            self._sql(_UNQUEUE, batch=batch, tasks=rows.tasks)
+            self.run(_UNQUEUE, batch=batch, tasks=rows.tasks)
         return counts
 
     def _count(self, found: BatchRow, counts: Counter[str]) -> None:
@@ -195,37 +185,37 @@ class SqlTransaction(SqlClaims):
         self._put(schema.batches, msgspec.structs.replace(found, **changes))
 
     def _has_edges(self, batch: int) -> bool:
-        return self._sql(_ANY_EDGE, batch=batch).fetchone() is not None
+        return self.run(_ANY_EDGE, batch=batch).fetchone() is not None
 
     def _ended_as(self, batch: int, rows: Rows, *, whole: bool) -> dict[int, int]:
         """The statuses on record of these tasks; those of the rows where all of them went in."""
         if whole:
             return {row.task: row.status for row in rows}
-        return dict(self._sql(_STATUSES, batch=batch, tasks=rows.tasks).fetchall())
+        return dict(self.run(_STATUSES, batch=batch, tasks=rows.tasks).fetchall())
 
     def _doomed(self, batch: int, lost: Sequence[int]) -> list[OutcomeRow]:
         """The outcomes of all that comes after tasks which did not complete."""
         found: dict[int, int] = {}
-        edges = self._sql(_ALL_AFTER, batch=batch, tasks=list(lost)).fetchall() if lost else ()
-        for edge in checked_all(EdgeRow, schema.edges, edges):
+        edges = self.run(_ALL_AFTER, batch=batch, tasks=list(lost)).fetchall() if lost else ()
+        for edge in schema.edges.checked(edges):
             found[edge.task] = min(edge.before, found.get(edge.task, edge.before))
         return [after_incomplete(batch, task, before) for task, before in sorted(found.items())]
 
     def _settle(self, batch: int, completed: Sequence[int]) -> list[int]:
         """Followers of completed tasks wait for one less each; those that now wait for none."""
-        rows = self._sql(_AFTER, batch=batch, tasks=list(completed)).fetchall() if completed else ()
+        rows = self.run(_AFTER, batch=batch, tasks=list(completed)).fetchall() if completed else ()
         if not rows:
             return []
-        edges = checked_all(EdgeRow, schema.edges, rows)
+        edges = schema.edges.checked(rows)
         fewer = Counter(edge.task for edge in edges)
         table = schema.queue
-        queued = self._sql(_QUEUED, batch=batch, tasks=sorted(fewer)).fetchall()
+        queued = self.run(_QUEUED, batch=batch, tasks=sorted(fewer)).fetchall()
         changed = [
             msgspec.structs.replace(row, waiting=row.waiting - fewer[row.task])
-            for row in checked_all(QueueRow, table, queued)
+            for row in table.checked(queued)
         ]
         self._put_many(table, changed)
-        self._sql(_DROP_AFTER, batch=batch, tasks=list(completed))
+        self.run(_DROP_AFTER, batch=batch, tasks=list(completed))
         return sorted(row.task for row in changed if not row.waiting)
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
@@ -240,25 +230,20 @@ class SqlTransaction(SqlClaims):
         record = self.batch_by_id(batch)
         assert record is not None
         lost = {status.value: 0 for status in FINAL_STATES}
-        numbers: list[int] = []
-        known = schema.outcomes
-        for some in batched(sorted(tasks)):
-            query = select(known.c.task, known.c.status).order_by(known.c.task)
-            query = query.where(known.c.batch == batch, self._among(known.c.task, some))
-            ended = {row.task: row.status for row in self._connection.execute(query)}
-            numbers += ended
-            for status in ended.values():
-                lost[Status.of(status).value] += 1
-            tables = known, schema.attempts, schema.outputs, schema.pieces
-            for table in tables if ended else ():
-                theirs = self._among(table.c.task, list(ended))
-                self._connection.execute(delete(table).where(table.c.batch == batch, theirs))
+        found = self.run(_STATUSES, batch=batch, tasks=list(tasks)).fetchall()
+        numbers = sorted(task for task, _ in found)
+        for _, status in found:
+            lost[Status.of(status).value] += 1
+        for name in ("outcomes", "attempts", "outputs", "pieces") if numbers else ():
+            query = f"DELETE FROM {name} WHERE batch = :batch AND task = ANY(:tasks)"
+            self.run(query, batch=batch, tasks=numbers)
         self._notify(batch)
         if self._is_listed(batch):
-            rows = [found for n in numbers if (found := self.task(batch, n)) is not None]
+            rows = self._all(schema.tasks, _OF_TASKS, order="task", batch=batch, tasks=numbers)
+            waits = dict(self.run(_WAITS, batch=batch, tasks=numbers).fetchall())
             self._insert_many(
                 schema.queue,
-                ((batch, r.task, r.priority, self._waits(r), None, None) for r in rows),
+                ((batch, r.task, r.priority, waits.get(r.task, 0), None, None) for r in rows),
             )
         else:
             for low, high in runs(unclaimed(numbers, record.frontier, self.claims(batch))):
@@ -290,10 +275,10 @@ class SqlTransaction(SqlClaims):
             "host": host, "pid": pid, "started": clock.now(), "batch": None,
             "backend": backend, "workers": workers, "running": 0, "rate": 0.0, "stop": 0,
         }  # fmt: skip
-        return self._insert(EngineRow, schema.engines, columns).id
+        return self._insert(schema.engines, columns).id
 
     def update_engine(self, engine: int, **columns: Any) -> None:
-        row = self._get(EngineRow, schema.engines, engine)
+        row = self._get(schema.engines, engine)
         if row is not None:
             self._put(schema.engines, msgspec.structs.replace(row, **columns))
             if columns.keys() & {"stop", "batch"}:
@@ -304,21 +289,14 @@ class SqlTransaction(SqlClaims):
 
     def _insert_pieces(self, batch: int, row: OutcomeRow) -> None:
         """Insert the value of an outcome, unless the task has another one."""
-        known = schema.outcomes.c
-        where = known.batch == batch, known.task == row.task
-        if self._connection.scalar(select(known.checksum).where(*where)) == row.checksum:
+        query = "SELECT checksum FROM outcomes WHERE batch = :batch AND task = :task"
+        found = self.run(query, batch=batch, task=row.task).fetchone()
+        if found is not None and found[0] == row.checksum:
             for number, data in cut(row.value or b""):
                 self._insert_many(schema.pieces, [(batch, row.task, number, data)], clash="keep")
 
-    def _waits(self, row: TaskRow) -> int:
-        edges = schema.edges
-        query = select(func.count()).select_from(edges)
-        where = edges.c.batch == row.batch, edges.c.task == row.task
-        return self._connection.scalar(query.where(*where)) or 0
-
     def _completed_among(self, numbers: set[int], batch: int) -> set[int]:
-        return {
-            n
-            for n in numbers
-            if (row := self.outcome(batch, n)) is not None and row.status == COMPLETED
-        }
+        found = (
+            self.run(_STATUSES, batch=batch, tasks=sorted(numbers)).fetchall() if numbers else ()
+        )
+        return {task for task, status in found if status == COMPLETED}

@@ -8,38 +8,28 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Dialect,
-    Engine,
-    QueuePool,
-    Table,
-    event,
-    func,
-    select,
-)
-
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
+from runyard.store import schema
 from runyard.store.base import Store
+from runyard.store.blank import put_blank
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
+from runyard.store.pool import Pool
 from runyard.store.reading import SqlSnapshot
-from runyard.store.schema import migrate
+from runyard.store.schema import Table
 from runyard.store.sql import SqlTransaction
+from runyard.store.statements import for_sqlite
 from runyard.store.writing import Clash, Values
 
 GROUP = 50
@@ -53,10 +43,32 @@ _INSERT = (
 )
 
 
-class SqliteTransaction(SqlTransaction):
+class SqliteSnapshot(SqlSnapshot):
+    """Reads over one connection."""
+
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self._driver = driver
+
+    def run(self, text: str, **values: Any) -> sqlite3.Cursor:
+        for name, value in values.items():
+            if isinstance(value, list | tuple):
+                values[name] = json.dumps(value)
+        return self._driver.execute(for_sqlite(text), values)
+
+    def stream(self, text: str) -> Iterable[tuple[Any, ...]]:
+        return self._driver.execute(text)
+
+
+class SqliteTransaction(SqliteSnapshot, SqlTransaction):
     """Reads and writes while no other process writes."""
 
     has_news = False  # for other engines
+
+    def __init__(
+        self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
+    ) -> None:
+        SqliteSnapshot.__init__(self, driver)
+        SqlTransaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
         self.has_news = True
@@ -71,18 +83,16 @@ class SqliteTransaction(SqlTransaction):
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
         return self._insert_flat(_INSERT, one, flat, width)
 
-    def _put_rows(self, table: Table, rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
         self._insert_rows(table, rows, "put")
 
-    def _insert_rows(self, table: Table, rows: Sequence[Values], clash: Clash) -> None:
-        names = [f'"{c.name}"' for c in table.c]
-        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(names)}) VALUES "
-        one = f"({', '.join('?' * len(names))})"
-        self._insert_flat(head, one, list(chain.from_iterable(rows)), len(names))
+    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
+        one = f"({', '.join('?' * len(table.names))})"
+        self._insert_flat(head, one, list(chain.from_iterable(rows)), len(table.names))
 
     def _insert_flat(self, head: str, one: str, flat: list[Any], width: int) -> int:
         """Insert values of so many a row, many rows in a statement; how many rows went in."""
-        driver: Any = self._connection.connection.driver_connection
         step, count = GROUP * width, 0
         whole = len(flat) - len(flat) % step
         for size, groups in (
@@ -91,53 +101,43 @@ class SqliteTransaction(SqlTransaction):
         ):
             if groups:
                 statement = head + ", ".join([one] * size)
-                count += driver.executemany(statement, groups).rowcount
+                count += self._driver.executemany(statement, groups).rowcount
         return count
-
-    def _among(self, column: Column[int], numbers: Sequence[int]) -> ColumnElement[bool]:
-        # One parameter however many there are: so the statement is compiled once.
-        listed = func.json_each(json.dumps(list(numbers))).table_valued("value")
-        return column.in_(select(listed.c.value))
 
 
 class SqliteStore(Store):
     """A store in one SQLite file."""
+
+    synchronous = "NORMAL"
+    """For which commits SQLite waits for the disk, unless `durable`."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
         self.location = str(path)
         self._path = path = path.absolute()  # connections are opened later, too
         self._durable = durable
         self._writing = threading.RLock()
-        self._writer: Connection | None = None
+        self._writer: sqlite3.Connection | None = None
         self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
-        dialect = _dialect()
-        # Not a method: SQLAlchemy keeps the creator of a connection in use for ever, and so the
-        # store itself with all its descriptors.
-        creator: Any = partial(_connect, path, durable)
-        pool = QueuePool(creator, pool_size=4, max_overflow=60, dialect=dialect)
-        self._engine = Engine(pool, dialect, sqlalchemy.make_url("sqlite://"))
-        self._engine.update_execution_options(compiled_cache=_compiled)
-        event.listen(self._engine, "begin", _begin)
+        # Not a method, which would keep the store itself alive with all its descriptors.
+        self._pool = Pool(
+            partial(_connect, path, "FULL" if durable else self.synchronous), works=lambda _: True
+        )
         self._pinning = threading.Lock()
         self._pins: Pins | None = None
         self._let_go: Callable[[], object] = lambda: None
-        with (
-            translated(self.location),
-            self._lock.held(),
-            self._begun("BEGIN IMMEDIATE") as connection,
-        ):
-            migrate(connection)
+        with translated(self.location):
+            self._prepare()
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
         with self._writing, translated(self.location), self._lock.held():
             if self._writer is None:
-                self._writer = self._open("BEGIN IMMEDIATE")
-            with self._writer.begin():
+                self._writer = self._open()
+            with _begun(self._writer, "BEGIN IMMEDIATE"):
                 self.check_place()
                 transaction = SqliteTransaction(self._writer, self.alive, self._listed)
                 yield transaction
@@ -148,10 +148,10 @@ class SqliteStore(Store):
                 self._lock.ring()
 
     @contextmanager
-    def snapshot(self) -> Iterator[SqlSnapshot]:
-        with translated(self.location), self._begun("BEGIN") as connection:
+    def snapshot(self) -> Iterator[SqliteSnapshot]:
+        with translated(self.location), self._lent() as connection:
             self._check_files()
-            yield SqlSnapshot(connection)
+            yield SqliteSnapshot(connection)
 
     def check_place(self) -> None:
         self._check_files()
@@ -170,31 +170,34 @@ class SqliteStore(Store):
         return self._lock.rung()
 
     def spare(self) -> int:
-        with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
+        with (
+            translated(self.location),
+            closing(_connect(self._path, self.synchronous)) as connection,
+        ):
             return Pages.of(connection).spare
 
     def compact(self) -> int:
         with (
             translated(self.location),
             self._lock.held(),
-            closing(_connect(self._path, self._durable)) as connection,
+            closing(_connect(self._path, self.synchronous)) as connection,
         ):
             return vacuum(connection, self._path)
 
     def check(self) -> Iterator[str]:
         try:
-            with self._begun("BEGIN") as connection:
-                for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)"):
+            with self._lent() as connection:
+                for (line,) in connection.execute("PRAGMA integrity_check(20)"):
                     if line != "ok":
                         yield f"SQLite: {line}"
-                yield from check_rows(connection)
-        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+                yield from check_rows(SqliteSnapshot(connection))
+        except (sqlite3.Error, RunyardError, ValueError, TypeError) as error:
             yield f"SQLite: {str(error).splitlines()[0]}"
 
     def close(self) -> None:
         with self._writing:
             if self._writer is not None:
-                self._writer.close()
+                self._pool.give_back(self._writer)
                 self._writer = None
             self._let_go()
             self._pins = None
@@ -204,50 +207,101 @@ class SqliteStore(Store):
             self._pins.check()
 
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[Connection]:
-        with self._open(begin) as connection, connection.begin():
-            yield connection
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        """A connection that reads one state of the store."""
+        connection = self._open()
+        try:
+            with _begun(connection, "BEGIN"):
+                yield connection
+        finally:
+            self._pool.give_back(connection)
 
-    def _open(self, begin: str) -> Connection:
-        connection = self._engine.connect().execution_options(runyard_begin=begin)
+    def _open(self) -> sqlite3.Connection:
+        connection = self._pool.take()
         with self._pinning:
             if self._pins is None:  # the first time, or again after `close`
                 self._pins = Pins.take(self._path.resolve())
-                finalizer = weakref.finalize(self, _let_go, self._engine, self._pins, self._lock)
+                finalizer = weakref.finalize(self, _let_go, self._pool, self._pins, self._lock)
                 finalizer.atexit = False
                 self._let_go = finalizer
         return connection
 
+    def _prepare(self) -> None:
+        """Make the tables of a new store; refuse one of another version, and leave it as it is."""
+        if put_blank(self._path, durable=self._durable):
+            connection = self._open()
+            assert self._pins is not None
+            if self.synchronous != "OFF":
+                self._pins.flush()
+        else:
+            _check_at_rest(self._path, self.location)
+            connection = self._open()
+        try:
+            if _is_new(connection):
+                with self._lock.held(), _begun(connection, "BEGIN IMMEDIATE"):
+                    if _is_new(connection):  # no other process was faster
+                        schema.create(connection.execute, sqlite=True)
+            schema.check_version(self.location, _version(connection))
+        except BaseException:
+            connection.close()  # while the files are held, so that SQLite leaves its log alone
+            self._let_go()
+            raise
+        self._pool.give_back(connection)
 
-def _let_go(engine: Engine, pins: Pins, lock: WriteLock) -> None:
+
+@contextmanager
+def _begun(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+
+
+def _version(connection: sqlite3.Connection) -> str | None:
+    """The version of the tables; None where there is none that this Runyard could know."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
+        return None
+    found = connection.execute(schema.READ_VERSION).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _check_at_rest(path: Path, location: str) -> None:
+    """Refuse a store of another version that nobody has open, without touching any file."""
+    log = path.with_name(path.name + "-wal")
+    if not path.exists() or not path.stat().st_size or (log.exists() and log.stat().st_size):
+        return
+    with suppress(sqlite3.Error):  # told when it is opened
+        uri = f"{path.as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            if not _is_new(connection):
+                schema.check_version(location, _version(connection))
+
+
+def _let_go(pool: Pool[sqlite3.Connection], pins: Pins, lock: WriteLock) -> None:
     """In this order, so that SQLite never works without the locks it believes to hold."""
     pins.loosen()
-    engine.dispose()
+    pool.close()
     pins.close()
     lock.close()
 
 
-def _connect(path: Path, durable: bool) -> sqlite3.Connection:
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     _use_wal(connection)
     connection.execute("PRAGMA schema_version").fetchone()  # opens the log, if nothing else did
-    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA wal_autocheckpoint=4000")
     connection.execute("PRAGMA cache_size=-16000")
     return connection
-
-
-@cache
-def _dialect() -> Dialect:
-    """One for all stores of the process, so that each statement is compiled once."""
-    engine = sqlalchemy.create_engine("sqlite://")
-    with engine.connect():  # which is when SQLAlchemy looks at what the database can do
-        return engine.dialect
-
-
-_compiled: dict[Any, Any] = {}
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -264,17 +318,13 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             raise sqlite3.OperationalError("the file system can't hold a database in WAL mode")
 
 
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
-
-
 @contextmanager
 def translated(location: str) -> Iterator[None]:
     """Turn the database's own errors into ours, each with what to do."""
     try:
         yield
-    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
-        text = str(getattr(error, "orig", None) or error)
+    except sqlite3.Error as error:
+        text = str(error)
         if "full" in text or "disk I/O error" in text:
             raise StoreFull(
                 f"the disk has no room for {location}: {text}",

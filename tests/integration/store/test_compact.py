@@ -20,7 +20,6 @@ import runyard as ry
 from runyard.errors import StoreError, StoreFull
 from runyard.store import compact
 from runyard.store.base import Store
-from runyard.store.memory import MemoryStore
 from runyard.store.sqlite import SqliteStore
 
 ROWS = 4000
@@ -82,11 +81,6 @@ def test_a_file_that_is_nearly_full_is_left_alone(path: Path) -> None:
         tx.delete_batch(small.id)
     assert store.spare() == 0
     store.close()
-
-
-def test_the_memory_store_has_nothing_to_spare() -> None:
-    store = MemoryStore()
-    assert (store.spare(), store.compact()) == (0, 0)
 
 
 def test_others_read_on_while_a_file_is_compacted(store: Store, path: Path) -> None:

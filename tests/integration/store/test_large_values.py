@@ -43,7 +43,7 @@ def count_of_pieces(store: Store) -> int:
     if not isinstance(store, SqliteStore):
         return 0
     with store.snapshot() as view:
-        found = view._connection.exec_driver_sql("SELECT count(*) FROM pieces").scalar()
+        found = view.run("SELECT count(*) FROM pieces").fetchone()[0]
         return int(found or 0)
 
 
@@ -144,7 +144,7 @@ def test_damaged_pieces_are_found_and_never_reported_as_data(
     with store.transaction() as tx:
         batch = described(tx, total=7).id
         tx.record(batch, rows_of(batch))
-        tx._connection.exec_driver_sql(harm)
+        tx.run(harm)
     with store.snapshot() as view, pytest.raises(StoreDamaged):
         list(view.outcomes(batch))
     assert list(store.check())

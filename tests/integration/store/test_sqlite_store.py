@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-import sqlalchemy
 from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
 from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError
-from runyard.spec.codec import checksum
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.store import open_store
 from runyard.store.base import Snapshot, Store
 from runyard.store.pieces import IN_ROW
 from runyard.store.rows import AttemptRow
-from runyard.store.schema import MIGRATIONS, metadata, migrate
+from runyard.store.schema import TABLES, VERSION
 from runyard.store.sqlite import SqliteStore
 
 
@@ -44,7 +44,7 @@ def store(path: Path) -> Iterator[Store]:
 
 def pragma(store: Store, name: str) -> Any:
     with store.transaction() as tx:
-        return tx._connection.exec_driver_sql(f"PRAGMA {name}").scalar()  # type: ignore[attr-defined]
+        return tx.run(f"PRAGMA {name}").fetchone()[0]  # type: ignore[attr-defined]
 
 
 # Opening
@@ -106,92 +106,104 @@ def test_a_file_that_is_no_database_is_damaged(path: Path) -> None:
         SqliteStore(path)
 
 
+def test_a_store_of_the_process_alone_is_gone_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = open_store("memory:")
+    assert store.location == "memory:"
+    with store.transaction() as tx:
+        described(tx)
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    open_store("memory:")  # or when nobody has it any more
+    assert list(tmp_path.iterdir()) == []
+
+
 # Versions
 
 
-def step_one(connection: sqlalchemy.Connection) -> None:
-    connection.exec_driver_sql("CREATE TABLE things (id INTEGER PRIMARY KEY, old TEXT)")
+OLDER = """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+    INSERT INTO meta VALUES ('schema_version', '3');
+    CREATE TABLE batches (id INTEGER PRIMARY KEY, name TEXT);
+"""
 
 
-def step_two(connection: sqlalchemy.Connection) -> None:
-    connection.exec_driver_sql("ALTER TABLE things ADD COLUMN new TEXT")
-    connection.exec_driver_sql("UPDATE things SET new = upper(old)")
+def altered(path: Path, statements: str) -> dict[str, bytes]:
+    """Change a store behind its back; its files."""
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.executescript(statements)
+    return files_of(path)
 
 
-def step_three(connection: sqlalchemy.Connection) -> None:
-    connection.exec_driver_sql("ALTER TABLE things ADD COLUMN last TEXT")
-    raise sqlalchemy.exc.DatabaseError("step three", None, Exception("broken"))
+def files_of(path: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in path.parent.iterdir()}
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sqlalchemy.Engine]:
-    made = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/old.db")
-    yield made
-    made.dispose()
+def test_an_older_store_is_refused_and_left_as_it_is(path: Path) -> None:
+    before = altered(path, OLDER)
+    with pytest.raises(StoreError, match=re.escape(f"{path} was made by an older")) as caught:
+        SqliteStore(path)
+    assert "--yard" in str(caught.value.hint)
+    assert files_of(path) == before
 
 
-def version(connection: sqlalchemy.Connection) -> str:
-    found = connection.exec_driver_sql("SELECT value FROM meta WHERE key = 'schema_version'")
-    return str(found.scalar())
-
-
-def test_an_older_store_is_brought_to_the_present_step_by_step(engine: sqlalchemy.Engine) -> None:
-    with engine.begin() as connection:
-        migrate(connection, (step_one,))
-        connection.exec_driver_sql("INSERT INTO things (old) VALUES ('kept')")
-        assert version(connection) == "1"
-    with engine.begin() as connection:
-        migrate(connection, (step_one, step_two))
-        assert connection.exec_driver_sql("SELECT * FROM things").all() == [(1, "kept", "KEPT")]
-        assert version(connection) == "2"
-    with engine.begin() as connection:
-        migrate(connection, (step_one, step_two))
-        assert version(connection) == "2"
-
-
-def test_a_newer_store_is_refused_and_left_alone(path: Path) -> None:
+def test_a_newer_store_is_refused_and_left_as_it_is(path: Path) -> None:
     SqliteStore(path).close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
-    raw.close()
+    before = altered(path, "UPDATE meta SET value = '99' WHERE key = 'schema'")
     with pytest.raises(StoreError, match="schema version 99") as caught:
         SqliteStore(path)
     assert "upgrade" in str(caught.value.hint).lower()
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("SELECT value FROM meta").fetchall() == [("99",)]
-    raw.close()
+    assert files_of(path) == before
+
+
+def test_a_store_of_another_version_that_others_have_open_is_left_as_it_is(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode=WAL")
+        other.executescript(OLDER)
+        before = {name: data for name, data in files_of(path).items() if "shm" not in name}
+        with pytest.raises(StoreError, match="older"):
+            SqliteStore(path)
+        assert before.items() <= files_of(path).items()
+
+
+def test_a_store_whose_last_user_died_is_left_as_it_is_too(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("PRAGMA journal_mode=WAL")
+        other.executescript(OLDER)
+        for end in ("", "-wal"):  # what is left of it when the process is killed
+            path.with_name(path.name + end).write_bytes((tmp_path / f"other.db{end}").read_bytes())
+    before = files_of(path)
+    with pytest.raises(StoreError, match="older"):
+        SqliteStore(path)
+    assert before.items() <= files_of(path).items()
+
+
+def test_a_file_of_another_program_is_refused(path: Path) -> None:
+    before = altered(path, "CREATE TABLE things (name TEXT)")
+    with pytest.raises(StoreError, match="older"):
+        SqliteStore(path)
+    assert files_of(path) == before
 
 
 def test_a_fresh_store_has_the_present_version(path: Path) -> None:
     SqliteStore(path).close()
-    with sqlite3.connect(path) as raw:
-        found = raw.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    raw.close()
-    assert found == (str(len(MIGRATIONS)),)
-
-
-def test_a_store_without_counted_time_gets_it_and_its_rows_stay_sound(path: Path) -> None:
-    store = SqliteStore(path)
-    with store.transaction() as tx:
-        batch = described(tx, seconds=2.5)
-    store.close()
-    before = tuple(v for k, v in msgspec.structs.asdict(batch).items() if k != "counted")
-    with sqlite3.connect(path) as raw:
-        raw.execute("ALTER TABLE batches DROP COLUMN counted")
-        raw.execute("UPDATE batches SET checksum = ?", [checksum(("batches", *before))])
-        raw.execute("UPDATE meta SET value = '1' WHERE key = 'schema_version'")
-    raw.close()
-    store = SqliteStore(path)
-    with store.snapshot() as view:
-        assert view.batch("b") == batch
-    assert list(store.check()) == []
-    store.close()
+    with closing(sqlite3.connect(path)) as raw:
+        found = raw.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+    assert found == (str(VERSION),)
 
 
 def test_a_version_that_is_no_number_is_damage_and_not_a_traceback(path: Path) -> None:
     SqliteStore(path).close()
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE meta SET value = 'x' WHERE key = 'schema_version'")
+        raw.execute("UPDATE meta SET value = 'x' WHERE key = 'schema'")
     raw.close()
     with pytest.raises(StoreError):
         SqliteStore(path)
@@ -395,12 +407,7 @@ READS: dict[str, Callable[[Snapshot, int, int], object]] = {
     "cancels": lambda view, batch, _: view.cancel_requests(batch),
     "engines": lambda view, _, __: view.engines(),
 }
-COLUMNS = [
-    (table.name, column.name)
-    for table in metadata.sorted_tables
-    if table.name != "meta"
-    for column in table.c
-]
+COLUMNS = [(table.name, name) for table in TABLES for name in table.names]
 
 
 def test_every_table_is_read_here() -> None:

@@ -1,4 +1,4 @@
-"""Each database against the memory twin: the same operations on both, all that shows compared.
+"""Each database against a model in memory: the same operations on both, all that shows compared.
 
 Numbers of batches, claims and engines are each store's own, so operations name them by their place
 in a list, and what is compared leaves them out.
@@ -51,7 +51,7 @@ class StoresAgree(RuleBasedStateMachine):
         patch.setattr(pieces, "IN_ROW", len("value 3"))  # so that some values are in pieces
         patch.setattr(pieces, "PIECE", 4)
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.stores: list[Store] = [store_of(kind, folder) for kind in (self.kind, "memory")]
+        self.stores: list[Store] = [store_of(kind, folder) for kind in (self.kind, "model")]
         for store in self.stores:
             self.stack.callback(store.close)
         self.batches: list[tuple[str, bool, list[int]]] = []  # name, listed, number on each store

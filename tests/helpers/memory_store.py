@@ -1,4 +1,4 @@
-"""A store in memory: the twin that users' tests run on, and that the real ones are checked against.
+"""A store in memory, with which the real ones are compared.
 
 The plainest possible statement of what a store does: dicts of frozen rows, copied before a
 transaction and put back when it fails.
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from memory_tables import MemoryReading, Tables
 
 from runyard import clock
 from runyard.errors import NotFound, StoreError
@@ -33,7 +34,6 @@ from runyard.store.rows import (
     runs,
     unclaimed,
 )
-from runyard.store.tables import MemoryReading, Tables
 
 _replace = msgspec.structs.replace
 

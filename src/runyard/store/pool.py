@@ -1,0 +1,70 @@
+"""Connections that are kept open for the next one who needs one."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
+
+
+class _Connection(Protocol):
+    def rollback(self) -> None:
+        """Undo what is under way."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+C = TypeVar("C", bound=_Connection)
+
+KEEP = 4
+"""How many idle connections stay open."""
+
+
+class Pool(Generic[C]):
+    """Lends connections; safe from many threads. A forked child leaves its parent's alone."""
+
+    def __init__(self, connect: Callable[[], C], *, works: Callable[[C], bool]) -> None:
+        self._connect = connect
+        self._works = works
+        self._idle: deque[C] = deque()
+        self._pid = os.getpid()
+        self._of_parent: list[deque[C]] = []  # never closed here: that would drop its locks
+
+    @contextmanager
+    def lent(self) -> Iterator[C]:
+        """A connection without anything under way."""
+        connection = self.take()
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+    def take(self) -> C:
+        """A connection, an idle one if there is any that still works."""
+        if self._pid != os.getpid():
+            self._of_parent.append(self._idle)
+            self._idle, self._pid = deque(), os.getpid()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            if self._works(connection):
+                return connection
+            connection.close()
+
+    def give_back(self, connection: C) -> None:
+        """The inverse of `take`; what is under way is undone."""
+        if self._works(connection) and len(self._idle) < KEEP:
+            connection.rollback()
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all idle ones."""
+        while self._idle:
+            self._idle.pop().close()

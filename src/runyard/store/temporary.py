@@ -1,0 +1,36 @@
+"""The store of `memory:`, which is gone when it is closed, or with the process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from runyard.store.sqlite import SqliteStore
+
+
+class TemporaryStore(SqliteStore):
+    """SQLite in a private folder, which never waits for the disk.
+
+    Several connections see one state each, as in any store; SQLite's own databases in memory have
+    one state for all of them.
+    """
+
+    synchronous = "OFF"
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="runyard-"))
+        self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+        super().__init__(folder / "yard.db")
+        self.location = "memory:"
+
+    def close(self) -> None:
+        super().close()
+        self._remove()
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # no child that was forked
+        shutil.rmtree(folder, ignore_errors=True)
