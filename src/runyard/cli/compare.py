@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runyard.reports.comparing import Compared, Groups, Options
     from runyard.reports.gates import GateVerdict
     from runyard.reports.result import Result
-    from runyard.stats.compare import Comparison
+    from runyard.stats.compare_result import Comparison
 
 EXIT_GATE = 4
 

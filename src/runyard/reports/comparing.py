@@ -21,21 +21,9 @@ from runyard.reports.export import text_of
 from runyard.spec.codec import encode
 from runyard.spec.plan import Plan
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
-from runyard.stats.compare import (
-    About,
-    Better,
-    Comparison,
-    Kind,
-    adjusted,
-    check_rates,
-    compare,
-    paired_moments,
-    paired_rates,
-    unpaired_moments,
-    unpaired_rates,
-)
-from runyard.stats.compare_many import Correction, matches
-from runyard.stats.compare_result import Side
+from runyard.stats.compare import Kind, compare
+from runyard.stats.compare_many import Correction, adjusted, matches
+from runyard.stats.compare_result import About, Better, Comparison, Side
 from runyard.stats.moments import Moments
 
 if TYPE_CHECKING:
@@ -44,9 +32,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-STREAMED = 1 << 20
-"""So many values are compared by their moments alone: rank tests would sort all of them."""
-
 MOST_GROUPS = 200
 NO_TASK = 255
 """The status of what would be a task if the plan were not a grown or shorter one."""
@@ -141,7 +126,7 @@ class Groups:
 
     def mean(self, label: str) -> float:
         """The mean of a group's values; NaN without any."""
-        return _moments(self.values[label]).mean
+        return Moments(self.values[label], order=1).mean
 
 
 @dataclass(frozen=True)
@@ -238,7 +223,8 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Com
             missing[one, other] = _too_few(about, in_pairs, sides)
             continue
         a, b = _kept(a, kept_a), _kept(b, kept_b)
-        made = _one(a, b, in_pairs, options.get("level", 0.95), about, kind)
+        level = options.get("level", 0.95)
+        made = compare(a, b, paired=in_pairs, level=level, about=about, interval=kind)
         found.append(replace(made, sides=sides))
     return Compared(adjusted(found, options.get("correction", "holm")), missing)
 
@@ -273,30 +259,6 @@ def _check_metric(metric: str | None, *results: Result) -> None:
 def _kept(values: Floats, kept: NDArray[np.bool_]) -> Floats:
     """Those values; no copy where that is all of them."""
     return values if kept.all() else values[kept]
-
-
-def _one(a: Floats, b: Floats, paired: bool, level: float, about: About, kind: Kind) -> Comparison:
-    if max(len(a), len(b)) < STREAMED or kind == "bootstrap":
-        return compare(a, b, paired=paired, level=level, about=about, interval=kind)
-    if kind == "score":
-        check_rates(a, b)
-        if paired:
-            both, neither = int(np.count_nonzero(a * b)), int(np.count_nonzero(a + b == 0))
-            alone = int(a.sum()) - both, int(b.sum()) - both
-            return paired_rates(both, *alone, neither, level, about)
-        successes = int(a.sum()), int(b.sum())
-        return unpaired_rates(successes[0], len(a), successes[1], len(b), level, about)
-    if paired:
-        return paired_moments(_moments(a, b), _moments(a), _moments(b), level, about)
-    return unpaired_moments(_moments(a), _moments(b), level, about)
-
-
-def _moments(a: Floats, minus: Floats | None = None) -> Moments:
-    found = Moments(order=2)
-    for low in range(0, len(a), STREAMED):
-        part = a[low : low + STREAMED]
-        found.add_array(part if minus is None else part - minus[low : low + STREAMED])
-    return found
 
 
 class _Cubes:

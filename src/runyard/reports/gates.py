@@ -16,8 +16,8 @@ import numpy as np
 from runyard.reports.comparing import Compared, Groups, Options, Part, compare_each
 from runyard.reports.verdict import Figures, check_rates
 from runyard.spec.status import COMPLETED, FAILED
-from runyard.stats.compare import Comparison
 from runyard.stats.compare_many import matches
+from runyard.stats.compare_result import Comparison
 from runyard.stats.conditions import Condition, Scope, Verdict
 from runyard.stats.conditions_terms import Difference, Known, Mean, Share, Statistic
 from runyard.stats.summary import Summary

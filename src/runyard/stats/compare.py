@@ -1,17 +1,15 @@
-"""Two variants compared: how large the difference is, how sure that is, what could have been found.
+"""Compare two variants: effect, interval, significance and detectable effect.
 
-    values ──▶ Moments ──▶ paired_moments / unpaired_moments ──┐
-    booleans ▶ counts ───▶ paired_rates   / unpaired_rates   ──┴─▶ Comparison ──▶ words
+    numbers  ──▶ Moments ──▶ paired_moments / unpaired_moments ──┐
+    booleans ──▶ counts ───▶ paired_rates   / unpaired_rates   ──┴─▶ Comparison ──▶ words
 
-Means take moments and rates take counts, so data that do not fit in memory are compared as a
-stream; arrays give the rank tests and the bootstrap on top. `compare` picks what fits the data.
-Paired is better wherever pairs exist (common random numbers): what both share cancels out.
+`compare` picks what fits the data. Prefer pairs where they exist (common random numbers): the luck
+that both sides share cancels out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -19,26 +17,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from runyard.errors import UsageError
-from runyard.stats.compare_many import Correction, adjusted, benjamini_hochberg, holm, matches
-from runyard.stats.compare_power import POWER, minimum_detectable_effect, needed, noncentrality
-from runyard.stats.compare_rates import newcombe_paired, paired_rates, unpaired_rates
-from runyard.stats.compare_result import About, Better, Comparison
+from runyard.stats.compare_bootstrap import bootstrap_interval
+from runyard.stats.compare_power import POWER, noncentrality
+from runyard.stats.compare_rates import paired_rates, unpaired_rates
+from runyard.stats.compare_result import About, Comparison
 from runyard.stats.compare_tests import rank_sum_p, signed_rank_p, t_p
-from runyard.stats.intervals import Floats, Interval, bootstrap, check_level, t_quantile
+from runyard.stats.intervals import Floats, Interval, check_level, t_quantile
 from runyard.stats.moments import Moments
-
-__all__ = [
-    "About", "Better", "Comparison", "adjusted", "benjamini_hochberg", "bootstrap_difference",
-    "compare", "compare_all", "holm", "minimum_detectable_effect", "needed", "newcombe_paired",
-    "paired", "paired_moments", "paired_rates", "unpaired", "unpaired_moments", "unpaired_rates",
-]  # fmt: skip
 
 Kind = Literal["auto", "t", "score", "bootstrap"]
 """The interval of a difference; `auto` is `score` for rates and `t` for everything else."""
 
-_CELLS = 1 << 20  # resampled values held at a time
+STREAMED = 1 << 20
+"""From this many values on, comparisons use moments alone: rank tests would sort all values."""
+
 _NOISE = 1e-13  # a spread below this share of the values is rounding, not data
-_LARGEST = 1e150  # the square of anything larger is out of a float's reach
+_LARGEST = 1e150  # the square of anything larger overflows
 
 
 def compare(
@@ -50,79 +44,31 @@ def compare(
     about: About | None = None,
     interval: Kind = "auto",
 ) -> Comparison:
-    """Compare two arrays by what they hold: rates if both are boolean, otherwise means.
+    """Compare two arrays: rates if both are boolean, otherwise means.
 
-    `interval="score"` compares the numbers 0 and 1 as rates too, and "t" takes booleans for
-    numbers; "bootstrap" gives the studentized interval.
+    `interval="score"` compares the numbers 0 and 1 as rates, "t" compares booleans as numbers, and
+    "bootstrap" gives a studentized bootstrap interval.
     """
     if interval not in get_args(Kind):
         raise UsageError(
-            f"there is no interval {interval!r}", hint=f"use {', '.join(get_args(Kind))}"
+            f"unknown interval {interval!r}", hint=f"use one of: {', '.join(get_args(Kind))}"
         )
     first, second = _values(a), _values(b)
+    if paired and len(first) != len(second):
+        raise UsageError(
+            f"{len(first)} values can't be paired with {len(second)}",
+            hint="keep only the pairs that have both, or compare unpaired",
+        )
+    _check_count(min(len(first), len(second)), "pairs" if paired else "values in each group")
     if interval == "auto" and all(np.asarray(side).dtype.kind == "b" for side in (a, b)):
         interval = "score"
     if interval == "score":
         return _rates(first, second, paired, level, about)
-    found = (_paired if paired else _unpaired)(first, second, level, about)
+    found = _means(first, second, paired, level, about)
     if interval == "bootstrap" and found.interval.half > 0:
-        return replace(found, interval=bootstrap_difference(first, second, paired, level))
+        groups = [first - second] if paired else [first, second]
+        return replace(found, interval=bootstrap_interval(groups, found.interval))
     return found
-
-
-def compare_all(
-    groups: Mapping[str, ArrayLike | Moments],
-    *,
-    paired: bool,
-    baseline: str | None = None,
-    correction: Correction | None = "holm",
-    level: float = 0.95,
-    metric: str = "",
-    better: Better = "higher",
-    interval: Kind = "auto",
-) -> list[Comparison]:
-    """Compare every pair of groups, or each with a baseline, and adjust the p values for that.
-
-    Paired, value i of every group belongs together. Unpaired groups may be moments.
-    """
-    if len(groups) < 2:
-        raise UsageError(
-            f"a comparison needs two groups or more, and there are {len(groups)}",
-            hint="compare by a parameter with several values",
-        )
-    if baseline is not None and baseline not in groups:
-        raise UsageError(
-            f"there is no group {baseline!r} to compare with",
-            hint=f"groups: {', '.join(map(str, groups))}",
-        )
-    found = []
-    for one, other in matches(groups, baseline):
-        a, b, about = groups[one], groups[other], About(one, other, metric, better)
-        if isinstance(a, Moments) and isinstance(b, Moments):
-            if paired or interval in ("bootstrap", "score"):
-                raise UsageError(
-                    "moments of groups hold neither pairs nor single values",
-                    hint="use paired_moments with the moments of the differences, or arrays",
-                )
-            found.append(unpaired_moments(a, b, level, about))
-        elif isinstance(a, Moments) or isinstance(b, Moments):
-            raise UsageError(
-                f"{one!r} and {other!r} are not alike", hint="give arrays, or moments, for all"
-            )
-        else:
-            found.append(compare(a, b, paired=paired, level=level, about=about, interval=interval))
-    return adjusted(found, correction)
-
-
-def paired(
-    a: ArrayLike, b: ArrayLike, level: float = 0.95, about: About | None = None
-) -> Comparison:
-    """Compare two arrays whose values belong together one to one.
-
-    Student's t interval and test on the differences, Wilcoxon's signed-rank p beside them.
-    Differences that are all the same have no spread to measure by: their p is the sign test's.
-    """
-    return _paired(_values(a), _values(b), level, about)
 
 
 def paired_moments(
@@ -132,7 +78,10 @@ def paired_moments(
     level: float = 0.95,
     about: About | None = None,
 ) -> Comparison:
-    """Compare pairs from the moments of a - b, of a and of b, each taken over the same pairs."""
+    """Compare pairs by the moments of a - b, a and b over the same pairs: Student's t.
+
+    If the differences don't vary, p is that of the sign test.
+    """
     check_level(level)
     _check_size(a, b)
     if not differences.count == a.count == b.count:
@@ -160,25 +109,18 @@ def paired_moments(
         interval=_around(effect, error, pairs - 1, level, "paired t"),
         p=p,
         method=method,
-        detectable=minimum_detectable_effect(sd, pairs, level=level),
+        detectable=error * noncentrality(pairs - 1, POWER, level),
         sd=sd,
         correlation=_correlation(a.sd, b.sd, sd),
     )
 
 
-def unpaired(
-    a: ArrayLike, b: ArrayLike, level: float = 0.95, about: About | None = None
-) -> Comparison:
-    """Compare two independent arrays: Welch's t interval and test, the Mann-Whitney p beside."""
-    return _unpaired(_values(a), _values(b), level, about)
-
-
 def unpaired_moments(
     a: Moments, b: Moments, level: float = 0.95, about: About | None = None
 ) -> Comparison:
-    """Compare two independent groups from their moments.
+    """Compare two independent groups from their moments: Welch's t interval and test.
 
-    Where neither group varies, p is that of the permutation test.
+    If neither group varies, p is that of the permutation test.
     """
     check_level(level)
     _check_size(a, b)
@@ -208,87 +150,44 @@ def unpaired_moments(
     )
 
 
-def bootstrap_difference(
-    a: ArrayLike,
-    b: ArrayLike,
-    paired: bool,
-    level: float = 0.95,
-    resamples: int = 9999,
-    seed: int = 0,
-) -> Interval:
-    """The studentized bootstrap (bootstrap-t) interval of mean(a) - mean(b), for skewed data.
-
-    Paired it resamples differences, unpaired each group by itself around Welch's standard error.
-    Alone it covers too seldom on differences with long tails both ways, so it reaches on each side
-    at least as far as the t interval. The order of the values (of the pairs) does not matter.
-    """
-    first, second = _values(a), _values(b)
-    if paired:
-        _check_pairs(first, second)
-        groups = _moments(first - second), _moments(first), _moments(second)
-        plain = paired_moments(*groups, level).interval
-        drawn = bootstrap(first - second, "mean", level, resamples, seed, "studentized")
-        low, high = drawn.low, drawn.high
+def _means(a: Floats, b: Floats, paired: bool, level: float, about: About | None) -> Comparison:
+    """Compare means, with the p value of a rank test beside where there are not too many values."""
+    ranked = max(len(a), len(b)) < STREAMED
+    if not paired:
+        found = unpaired_moments(_moments(a), _moments(b), level, about)
+        other = {"Mann-Whitney test": rank_sum_p(a, b)} if ranked else {}
     else:
-        plain = unpaired_moments(_moments(first), _moments(second), level).interval
-        low, high = _resampled_ends([np.sort(first), np.sort(second)], level, resamples, seed)
-    if plain.half == 0:
-        return plain
-    return Interval(min(low, plain.low), max(high, plain.high), level, "bootstrap studentized")
-
-
-def _resampled_ends(
-    groups: list[Floats], level: float, resamples: int, seed: int
-) -> tuple[float, float]:
-    """The ends of the two-sample bootstrap-t interval."""
-    if resamples < 1:
-        raise UsageError(f"{resamples} resamples are too few", hint="use 999 or more")
-    effect = float(groups[0].mean() - groups[1].mean())
-    error = math.sqrt(sum(float(group.var(ddof=1)) / len(group) for group in groups))
-    rng = np.random.default_rng(seed)
-    rows = max(1, _CELLS // max(map(len, groups)))
-    steps = []
-    for start in range(0, resamples, rows):
-        count = min(rows, resamples - start)
-        drawn = [group[rng.integers(0, len(group), (count, len(group)))] for group in groups]
-        errors = np.sqrt(sum(block.var(axis=1, ddof=1) / block.shape[1] for block in drawn))
-        varied = errors > 0  # resamples of one value over and over have no scale to measure by
-        moved = drawn[0].mean(axis=1) - drawn[1].mean(axis=1) - effect
-        steps.append(moved[varied] / errors[varied])
-    reached = np.concatenate(steps)
-    if len(reached) == 0:
-        return effect, effect
-    below, above = np.quantile(reached, [(1 - level) / 2, (1 + level) / 2]) * error
-    return effect - float(above), effect - float(below)
-
-
-def _paired(a: Floats, b: Floats, level: float, about: About | None) -> Comparison:
-    _check_pairs(a, b)
-    first, second = _moments(a), _moments(b)
-    _check_size(first, second)
-    found = paired_moments(_moments(a - b), first, second, level, about)
-    ranked = signed_rank_p(a - b) if found.interval.half > 0 else found.p
-    return replace(found, other_p={"Wilcoxon signed-rank test": ranked})
-
-
-def _unpaired(a: Floats, b: Floats, level: float, about: About | None) -> Comparison:
-    found = unpaired_moments(_moments(a), _moments(b), level, about)
-    ranked = rank_sum_p(a, b) if found.interval.half > 0 else found.p
-    return replace(found, other_p={"Mann-Whitney test": ranked})
+        found = paired_moments(_moments(a, b), _moments(a), _moments(b), level, about)
+        other = {"Wilcoxon signed-rank test": signed_rank_p(a - b)} if ranked else {}
+    if found.interval.half == 0:  # nothing varies, so there is nothing to rank
+        other = dict.fromkeys(other, found.p)
+    return replace(found, other_p=other)
 
 
 def _rates(a: Floats, b: Floats, paired: bool, level: float, about: About | None) -> Comparison:
-    check_rates(a, b)
+    for values in (a, b):
+        odd = values[(values != 0) & (values != 1)]
+        if len(odd):
+            raise UsageError(
+                f"a score interval needs values of 0 and 1, but {odd[0]:g} is among them",
+                hint="compare means, with the interval t",
+            )
+    hits_a, hits_b = int(a.sum()), int(b.sum())
     if not paired:
-        _check_count(min(len(a), len(b)), "values in each group")
-        return unpaired_rates(int(a.sum()), len(a), int(b.sum()), len(b), level, about)
-    _check_pairs(a, b)
-    both, only_a, only_b = int(a @ b), int(a @ (1 - b)), int((1 - a) @ b)
-    return paired_rates(both, only_a, only_b, len(a) - both - only_a - only_b, level, about)
+        return unpaired_rates(hits_a, len(a), hits_b, len(b), level, about)
+    both = int(a @ b)
+    return paired_rates(
+        both, hits_a - both, hits_b - both, len(a) - hits_a - hits_b + both, level, about
+    )
 
 
-def _moments(values: Floats) -> Moments:
-    return Moments(values, order=2)
+def _moments(a: Floats, minus: Floats | None = None) -> Moments:
+    """The moments of a, or of a - minus, with at most `STREAMED` differences in memory."""
+    found = Moments(order=2)
+    for low in range(0, len(a), STREAMED):
+        part = slice(low, low + STREAMED)
+        found.add_array(a[part] if minus is None else a[part] - minus[part])
+    return found
 
 
 def _values(values: ArrayLike) -> Floats:
@@ -299,40 +198,23 @@ def _values(values: ArrayLike) -> Floats:
             f"these values are not numbers: {error}", hint="compare a numeric metric"
         ) from error
     if found.ndim != 1:
-        raise UsageError(f"an array of shape {found.shape} is no list of values", hint="flatten it")
+        raise UsageError(
+            f"can't compare an array of shape {found.shape}", hint="flatten it to one dimension"
+        )
     bad = int(np.count_nonzero(~np.isfinite(found)))
     if bad:
         raise UsageError(
             f"{bad} of {len(found)} values are NaN or infinite and can't be compared",
-            hint="leave them out (in pairs: the whole pair), or make them failures of the task",
+            hint="leave them out (and their partners), or let those tasks fail",
         )
     return found
-
-
-def check_rates(*groups: Floats) -> None:
-    """Refuse score intervals for anything but 0 and 1."""
-    for values in groups:
-        odd = values[(values != 0) & (values != 1)]
-        if len(odd):
-            raise UsageError(
-                f"a score interval is for values of 0 and 1, and {odd[0]:g} is among these",
-                hint="compare means, with the interval t",
-            )
-
-
-def _check_pairs(a: Floats, b: Floats) -> None:
-    if len(a) != len(b):
-        raise UsageError(
-            f"{len(a)} values can't be paired with {len(b)}",
-            hint="keep only what exists in both, or compare unpaired",
-        )
-    _check_count(len(a), "pairs")
 
 
 def _check_count(count: int, what: str) -> None:
     if count < 2:
         raise UsageError(
-            f"a comparison needs two {what} or more, and there are {count}", hint="add replicates"
+            f"a comparison needs two or more {what}, but there are {count}",
+            hint="add replicates",
         )
 
 
@@ -344,7 +226,7 @@ def _check_size(*groups: Moments) -> None:
 
 
 def _correlation(sd_a: float, sd_b: float, sd_difference: float) -> float | None:
-    """From three spreads; None where one of the two is constant."""
+    """The correlation of a and b, from three standard deviations; None if a or b is constant."""
     if sd_a == 0 or sd_b == 0:
         return None
     found = (sd_a / sd_b + sd_b / sd_a - (sd_difference / sd_a) * (sd_difference / sd_b)) / 2
@@ -357,6 +239,6 @@ def _around(effect: float, error: float, freedom: float, level: float, method: s
 
 
 def _split_p(first: int, second: int) -> float:
-    """Of all ways to deal the values into two groups, the share of the two that part them fully."""
+    """The permutation p value of two constant groups: two of all splits separate them fully."""
     logs = math.lgamma(first + second + 1) - math.lgamma(first + 1) - math.lgamma(second + 1)
     return min(1.0, 2 * math.exp(-logs))

@@ -41,7 +41,7 @@ def adjusted(
     if correction is None or len(comparisons) < 2:
         return list(comparisons)
     if correction not in _NAMES:
-        raise UsageError(f"there is no correction {correction!r}", hint="use holm, bh or None")
+        raise UsageError(f"unknown correction {correction!r}", hint="use holm, bh or None")
     method = holm if correction == "holm" else benjamini_hochberg
     ps = method([comparison.p for comparison in comparisons])
     return [

@@ -2,14 +2,12 @@
 
     text ──parse──▶ Condition ──within(scope)──▶ Condition ──evaluate(values)──▶ Verdict
 
-A verdict says whether the condition holds, with the figures put in. What can be written, the
-loosest binding first:
+Operands, in the grammar of `conditions_reader`:
 
-    or  ·  and  ·  not  ·  <  <=  >  >=  ==  !=  ·  + -  ·  * /  ·  unary -  ·  ( … )
     0.8  80%  1e-3                           numbers
     mean(m) sd(m) min(m) max(m) median(m)    a statistic of a metric
     sum(m) count(m) rate(m) q90(m) p99.9(m)
-    ci95(mean(m)) low95(m) high95(rate(m))   half-width and ends of an interval, any level
+    ci95(mean(m)) low95(m) high95(rate(m))   half-width and ends of an interval, at any level
     m                                        the mean of a metric, or of the side of that name
     failed  completed                        the share of the tasks that did
 
@@ -20,13 +18,14 @@ and where sides (two batches, or the groups of one) are compared:
     low95(new - old) high95(…) ci95(…)       its interval
     p(new - old)  p                          its p value, as the comparison has it
 
-A metric is a dotted path (`scores.exact`); a metric or side of other characters stands in quotes
-(`"p-value"`). The text is never evaluated as Python. A figure that is not known makes a comparison
-unknown (and `not` leaves it so); a condition that is unknown does not hold.
+A metric is a dotted path (`scores.exact`); one with other characters is quoted (`"p-value"`). A
+figure that does not exist makes a comparison unknown, and a condition that is unknown does not
+hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runyard.errors import UsageError
@@ -34,33 +33,42 @@ from runyard.stats.conditions_parse import read
 from runyard.stats.conditions_scope import Scope
 from runyard.stats.conditions_terms import (
     Bare,
-    Chance,
     Difference,
     Figures,
     Known,
+    PValue,
     Share,
     Sides,
     Statistic,
     Values,
 )
-from runyard.stats.conditions_tree import Goal, Test
+from runyard.stats.conditions_tree import Compared, Joined, Number, Test
 
 __all__ = ["Condition", "Goal", "Scope", "Sides", "Values", "Verdict", "parse", "parse_rule"]
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """A half-width that an interval of a mean has to fall below."""
+
+    metric: str
+    level: float  # of the interval
+    half: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a condition."""
+    """Whether a condition holds, and why."""
 
     holds: bool
-    known: bool  # False: a figure it needs does not exist
+    known: bool  # False if a figure it needs does not exist
     text: str  # "mean(score) = 0.74 >= 0.8: no"
-    figures: dict[str, float]  # each term with the figure that was put in
+    figures: dict[str, float]  # by term
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that was read; `str` gives it back in one spelling."""
+    """A condition; `str` prints it in its canonical spelling."""
 
     tree: Test
 
@@ -68,12 +76,12 @@ class Condition:
         return str(self.tree)
 
     def within(self, scope: Scope) -> Condition:
-        """The same with every name taken for what it means there; refuses what means nothing."""
-        return Condition(self.tree.within(scope))
+        """The same with names resolved in a scope; refuses names that mean nothing there."""
+        return Condition(self.tree.mapped(scope.resolve))
 
     def terms(self) -> tuple[Known, ...]:
         """The figures it needs, in order of appearance."""
-        return tuple(dict.fromkeys(self.tree.terms()))
+        return tuple(dict.fromkeys(n for n in self.tree.walk() if isinstance(n, Known)))
 
     def metrics(self) -> tuple[str, ...]:
         """The metrics it needs, in order of appearance."""
@@ -91,7 +99,7 @@ class Condition:
 
     @property
     def is_of_each(self) -> bool:
-        """Whether it is about each side by itself: a figure of it names none."""
+        """Whether it is judged for each side: one of its figures names no side."""
         return any(
             isinstance(term, Bare) or (isinstance(term, Statistic | Share) and term.label is None)
             for term in self.terms()
@@ -99,19 +107,20 @@ class Condition:
 
     @property
     def is_of_each_pair(self) -> bool:
-        """Whether it is about each comparison by itself: it has a `p` that names none."""
-        return any(isinstance(term, Chance) for term in self.terms())
+        """Whether it is judged for each comparison: it has a `p` that names none."""
+        return any(isinstance(term, PValue) for term in self.terms())
 
     def goals(self) -> tuple[Goal, ...]:
-        """The interval widths it waits for, to foretell how many more replicates that takes."""
-        return tuple(self.tree.goals())
+        """The interval widths it waits for, from which the replicates needed are estimated."""
+        return tuple(_goals(self.tree))
 
     def evaluate(
         self, values: Values, sides: Sides | None = None, pair: tuple[str, str] | None = None
     ) -> Verdict:
-        """Judge it; each figure is asked for once. `pair` is what a `p` by itself is about."""
+        """Judge it. `pair` is the comparison that a `p` by itself is about."""
         figures = Figures(values, sides, pair)
-        holds, text = self.tree.judge(figures)
+        text = self.tree.filled(figures)
+        holds = self.tree.holds(figures)
         return Verdict(holds is True, holds is not None, text, dict(figures.seen))
 
 
@@ -121,14 +130,13 @@ def parse(text: str) -> Condition:
 
 
 def parse_rule(text: str) -> Condition:
-    """Read a rule for when to stop; refuses comparisons, and what nothing ever meets."""
+    """Read a stop rule; refuses comparisons, and widths that no interval reaches."""
     condition = parse(text)
     for term in condition.terms():
         of_side = isinstance(term, Statistic) and term.label is not None
         if of_side or isinstance(term, Difference) or term == Bare("p"):
             raise UsageError(
-                f"{text!r}: '{term}' is a figure of a comparison, and a rule for when to stop "
-                "looks at one batch by itself",
+                f"{text!r}: '{term}' compares sides, but a stop rule is about one batch",
                 hint="use a metric, such as ci95(mean(score)); one named p is mean(p)",
             )
     for goal in condition.goals():
@@ -138,3 +146,14 @@ def parse_rule(text: str) -> Condition:
                 hint="wait for a width above zero",
             )
     return condition.within(Scope())
+
+
+def _goals(test: Test) -> Iterator[Goal]:
+    """The half-widths that a test compares with a number, unless it is negated."""
+    if isinstance(test, Joined):
+        for part in test.parts:
+            yield from _goals(part)
+    if isinstance(test, Compared) and test.sign[0] in "<>":
+        small, large = test.parts if test.sign[0] == "<" else test.parts[::-1]
+        if isinstance(small, Statistic) and small.name == "ci" and isinstance(large, Number):
+            yield Goal(small.metric, small.level or 0.95, large.number)

@@ -1,4 +1,4 @@
-"""What the names in a condition mean: sides that are compared, metrics, or neither."""
+"""What the names in a condition mean: sides that are compared, metrics, or nothing."""
 
 from __future__ import annotations
 
@@ -8,21 +8,42 @@ from difflib import get_close_matches
 
 from runyard.errors import UsageError
 from runyard.stats import conditions_terms as terms
+from runyard.stats.conditions_tree import Calculated, Node
 
 SHOWN = 20
+"""The most names that a hint lists."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The names there are where a condition is judged."""
+    """The names that exist where a condition is judged."""
 
     labels: Collection[str] = ()  # of the sides
-    metrics: Collection[str] | None = None  # None: not known, so that any name may be one
+    metrics: Collection[str] | None = None  # None: unknown, so any name may be one
     pairs: Collection[tuple[str, str]] = ()  # the sides that are compared with one another
     compared: str | None = None  # the metric they are compared on
 
-    def meaning(self, name: str) -> terms.Term:
-        """A name that stands alone: a side's mean, a metric's mean, or the p of a comparison."""
+    def resolve(self, node: Node) -> Node:
+        """A part of a condition with its names resolved; refuses names that mean nothing."""
+        if isinstance(node, terms.Bare):
+            return self._bare(node.name)
+        if isinstance(node, terms.Share) and node.label is not None:
+            return self._share(node.status, node.label)
+        if isinstance(node, terms.Statistic):
+            self._check_metric(node.metric)
+            if node.label is not None:
+                self._check_label(node.label)
+        elif isinstance(node, terms.Difference):
+            self._check_pair(node.first, node.second)
+        elif isinstance(node, Calculated) and node.sign == "-":
+            first, second = node.parts
+            both_sides = isinstance(first, terms.Mean) and isinstance(second, terms.Mean)
+            if both_sides and self._is_pair(first.label, second.label):
+                return terms.Difference("effect", first.label, second.label)
+        return node
+
+    def _bare(self, name: str) -> terms.Known:
+        """A name by itself: a side's mean, a metric's mean, or the p value of a comparison."""
         if name in self.labels and self.compared is not None:
             return terms.Mean(name)
         is_metric = self.metrics is not None and name in self.metrics
@@ -30,14 +51,14 @@ class Scope:
             if is_metric:
                 problem = "'p' is a metric, and the p value of a comparison"
                 raise UsageError(problem, hint="write mean(p), or p(new - old)")
-            return terms.Chance()
+            return terms.PValue()
         if (split := self._split(name)) is not None:
             label, metric = split
             if is_metric and self._may_be_metric(metric):
                 problem = f"{name!r} is a metric, and {metric!r} is one that {label!r} has"
                 raise UsageError(problem, hint=f"write mean({name}), or {label}.mean({metric})")
             if not is_metric:
-                self.check_metric(metric)
+                self._check_metric(metric)
                 return terms.Statistic("mean", metric, label=label)
         if self._may_be_metric(name):
             return terms.Bare(name)
@@ -45,11 +66,11 @@ class Scope:
             self._check_compared("p")
         if name in self.labels:
             problem = f"{name!r} stands for its mean, and nothing is compared on a metric"
-            raise UsageError(problem, hint=f"say --metric, or write {name}.mean(metric)")
+            raise UsageError(problem, hint=f"add --metric, or write {name}.mean(metric)")
         raise self._unknown(name, "neither a metric nor one of what is compared", self.labels)
 
-    def share(self, status: str, label: str) -> terms.Term:
-        """`label.status`: the share of a side's tasks, or a metric of that path."""
+    def _share(self, status: str, label: str) -> terms.Known:
+        """`label.status`: the share of a side's tasks, or the metric of that path."""
         path = f"{label}.{status}"
         if label in self.labels:
             if self.metrics is not None and path in self.metrics:
@@ -60,26 +81,26 @@ class Scope:
             return terms.Bare(path)
         raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
 
-    def check_metric(self, name: str) -> None:
-        """Refuse a metric that there is not."""
+    def _check_metric(self, name: str) -> None:
+        """Refuse an unknown metric."""
         if not self._may_be_metric(name):
             raise self._unknown(name, "not a metric")
 
-    def check_label(self, label: str) -> None:
-        """Refuse a side that there is not."""
+    def _check_label(self, label: str) -> None:
+        """Refuse an unknown side."""
         if label not in self.labels:
             raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
 
-    def is_pair(self, first: str, second: str) -> bool:
+    def _is_pair(self, first: str, second: str) -> bool:
         """Whether these two sides are compared with one another."""
         return (first, second) in self.pairs or (second, first) in self.pairs
 
-    def check_pair(self, first: str, second: str) -> None:
+    def _check_pair(self, first: str, second: str) -> None:
         """Refuse the difference of two sides that are not compared."""
         self._check_compared(f"{terms.quoted(first)} - {terms.quoted(second)}")
-        self.check_label(first)
-        self.check_label(second)
-        if not self.is_pair(first, second):
+        self._check_label(first)
+        self._check_label(second)
+        if not self._is_pair(first, second):
             there = ", ".join(" - ".join(map(terms.quoted, pair)) for pair in list(self.pairs)[:9])
             raise UsageError(
                 f"{first!r} is not compared with {second!r}", hint=f"compared are: {there}"
@@ -88,17 +109,17 @@ class Scope:
     def _check_compared(self, text: str) -> None:
         if not self.pairs:
             raise UsageError(
-                f"{text!r} takes a comparison, and nothing is compared on a metric",
-                hint="say --metric"
+                f"{text!r} needs a comparison, and nothing is compared on a metric",
+                hint="add --metric"
                 if len(self.labels) > 1
-                else "name two batches, or --by what to compare, and --metric",
+                else "name two batches or add --by, and add --metric",
             )
 
     def _may_be_metric(self, name: str) -> bool:
         return self.metrics is None or name in self.metrics
 
     def _split(self, name: str) -> tuple[str, str] | None:
-        """A dotted name as the side it begins with, the longest there is, and the rest."""
+        """A dotted name as the longest side that it begins with, and the rest."""
         dots = [at for at, character in enumerate(name) if character == "."]
         for at in reversed(dots):
             if name[:at] in self.labels:

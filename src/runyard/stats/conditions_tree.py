@@ -1,96 +1,166 @@
-"""The tests of a condition: each has an answer and prints itself."""
+"""The tree of a condition: terms have a number, tests hold or not, and all print themselves.
+
+What names mean is up to the language that uses them: see `conditions_terms` for gates and rules,
+and the applications for theirs.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, ClassVar
 
-from runyard.stats.conditions_terms import Figures, Known, Negated, Number, Statistic, Term, inside
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, MINUS, ATOM = range(1, 9)
+"""How tightly each binds, the loosest first."""
 
-if TYPE_CHECKING:
-    from runyard.stats.conditions_scope import Scope
+
+class Node:
+    """A part of a condition."""
+
+    rank: ClassVar[int] = ATOM
+    parts: tuple[Any, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """This part and everything below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def mapped(self, change: Callable[[Any], Any]) -> Any:
+        """The same tree with every part changed, the innermost first."""
+        if not self.parts:
+            return change(self)
+        parts = tuple(part.mapped(change) for part in self.parts)
+        return change(replace(self, parts=parts))  # type: ignore[type-var]
+
+    def inside(self, loosest: int) -> str:
+        """The text inside another part, in parentheses if it binds more loosely than allowed."""
+        return f"({self})" if self.rank < loosest else str(self)
+
+
+class Term(Node, ABC):
+    """A part with a number."""
+
+    @abstractmethod
+    def value(self, source: Any) -> float:
+        """The number, with figures from `source`; NaN if it is unknown."""
+
+
+class Test(Node, ABC):
+    """A part that holds, does not hold, or is unknown (None)."""
+
+    @abstractmethod
+    def holds(self, source: Any) -> bool | None:
+        """Whether it holds, with figures from `source`."""
+
+    def filled(self, source: Any) -> str:  # noqa: ARG002
+        """The text with the figures filled in."""
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """An interval of a mean that a condition wants narrower than `half`."""
+class Number(Term):
+    """A number as it was written."""
 
-    metric: str
-    level: float
-    half: float
+    text: str
+
+    @property
+    def number(self) -> float:
+        """The number; 80% is 0.8."""
+        if self.text.endswith("%"):
+            return float(Decimal(self.text[:-1].rstrip()) / 100)
+        return float(self.text)
+
+    def value(self, source: Any) -> float:  # noqa: ARG002
+        """The number."""
+        return self.number
+
+    def __str__(self) -> str:
+        return self.text
 
 
-class Test(ABC):
-    """Something that holds, does not hold, or is not known (None)."""
+@dataclass(frozen=True, slots=True)
+class Negated(Term):
+    """A term with a minus in front."""
 
-    rank: ClassVar[int] = 4
+    parts: tuple[Term]
+    rank: ClassVar[int] = MINUS
 
-    @abstractmethod
-    def judge(self, figures: Figures) -> tuple[bool | None, str]:
-        """The answer, and the text with the figures put in."""
+    def value(self, source: Any) -> float:
+        """The number."""
+        return -self.parts[0].value(source)
 
-    @abstractmethod
-    def terms(self) -> Iterator[Known]:
-        """The figures it is made of."""
+    def __str__(self) -> str:
+        return f"-{self.parts[0].inside(MINUS)}"
 
-    @abstractmethod
-    def within(self, scope: Scope) -> Test:
-        """The same with every name taken for what it means there."""
 
-    def goals(self) -> Iterator[Goal]:
-        """The interval widths waited for."""
-        return iter(())
+@dataclass(frozen=True, slots=True)
+class Calculated(Term):
+    """Two terms joined by + - * or /."""
+
+    sign: str
+    parts: tuple[Term, Term]
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """How tightly it binds."""
+        return SUM if self.sign in "+-" else PRODUCT
+
+    def value(self, source: Any) -> float:
+        """The number; unknown for a division by zero."""
+        left, right = (part.value(source) for part in self.parts)
+        if self.sign == "+":
+            return left + right
+        if self.sign == "-":
+            return left - right
+        if self.sign == "*":
+            return left * right
+        return left / right if right else math.nan
+
+    def __str__(self) -> str:
+        left, right = self.parts
+        return f"{left.inside(self.rank)} {self.sign} {right.inside(self.rank + 1)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Compared(Test):
-    """Two terms with a sign such as <= between them."""
+    """Two terms joined by a sign such as <=."""
 
     sign: str
-    left: Term
-    right: Term
+    parts: tuple[Term, Term]
+    rank: ClassVar[int] = COMPARISON
 
-    def judge(self, figures: Figures) -> tuple[bool | None, str]:
-        """The answer, and the text with the figures put in."""
-        left, right = self.left.value(figures), self.right.value(figures)
-        known = not (math.isnan(left) or math.isnan(right))
-        holds = _compare(self.sign, left, right) if known else None
-        shown = f"{left + 0.0:.6g}", f"{right + 0.0:.6g}"  # zero, and not minus zero
+    def holds(self, source: Any) -> bool | None:
+        """Whether it holds; unknown if either number is."""
+        left, right = (part.value(source) for part in self.parts)
+        if math.isnan(left) or math.isnan(right):
+            return None
+        return COMPARISONS[self.sign](left, right)
+
+    def filled(self, source: Any) -> str:
+        """The text with both numbers, and the answer."""
+        left, right = (part.value(source) + 0.0 for part in self.parts)  # zero, not minus zero
+        shown = f"{left:.6g}", f"{right:.6g}"
         if shown[0] == shown[1] and left != right:
             shown = repr(left), repr(right)
-        texts = _filled(self.left, shown[0]), _filled(self.right, shown[1])
-        return holds, f"{texts[0]} {self.sign} {texts[1]}: {_ANSWER[holds]}"
-
-    def terms(self) -> Iterator[Known]:
-        """The figures it is made of."""
-        yield from self.left.terms()
-        yield from self.right.terms()
-
-    def within(self, scope: Scope) -> Compared:
-        """The same with every name taken for what it means there."""
-        return Compared(self.sign, self.left.within(scope), self.right.within(scope))
-
-    def goals(self) -> Iterator[Goal]:
-        """The half-width, where this compares one with a number."""
-        if self.sign[0] not in "<>":
-            return
-        sides = (self.left, self.right) if self.sign[0] == "<" else (self.right, self.left)
-        small, large = sides
-        if not (isinstance(small, Statistic) and isinstance(large, Number)):
-            return
-        if small.name == "ci" and small.level is not None:
-            yield Goal(small.metric, small.level, large.number)
+        first, second = (_filled(*each) for each in zip(self.parts, shown, strict=True))
+        return f"{first} {self.sign} {second}: {_ANSWER[self.holds(source)]}"
 
     def __str__(self) -> str:
-        return f"{self.left} {self.sign} {self.right}"
+        return f"{self.parts[0]} {self.sign} {self.parts[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Joined(Test):
-    """Tests with `and`, or with `or`, between them."""
+    """Tests joined by `and` or by `or`."""
 
     word: str
     parts: tuple[Test, ...]
@@ -98,74 +168,50 @@ class Joined(Test):
     @property
     def rank(self) -> int:  # type: ignore[override]
         """How tightly it binds."""
-        return 2 if self.word == "and" else 1
+        return AND if self.word == "and" else OR
 
-    def judge(self, figures: Figures) -> tuple[bool | None, str]:
-        """Kleene's three-valued `and` and `or`; every part is judged, so the text is whole."""
-        answers, texts = zip(*(part.judge(figures) for part in self.parts), strict=True)
-        deciding = self.word == "or"
-        if deciding in answers:
-            holds: bool | None = deciding
-        else:
-            holds = None if None in answers else not deciding
-        return holds, f" {self.word} ".join(f"({text})" for text in texts)
-
-    def terms(self) -> Iterator[Known]:
-        """The figures it is made of."""
+    def holds(self, source: Any) -> bool | None:
+        """Kleene's three-valued `and` and `or`; stops at the part that decides."""
+        deciding, known = self.word == "or", True
         for part in self.parts:
-            yield from part.terms()
+            answer = part.holds(source)
+            if answer is deciding:
+                return deciding
+            known = known and answer is not None
+        return not deciding if known else None
 
-    def within(self, scope: Scope) -> Joined:
-        """The same with every name taken for what it means there."""
-        return Joined(self.word, tuple(part.within(scope) for part in self.parts))
-
-    def goals(self) -> Iterator[Goal]:
-        """The interval widths waited for."""
-        for part in self.parts:
-            yield from part.goals()
+    def filled(self, source: Any) -> str:
+        """The text of every part with its figures."""
+        return f" {self.word} ".join(f"({part.filled(source)})" for part in self.parts)
 
     def __str__(self) -> str:
-        return f" {self.word} ".join(inside(part, part.rank <= self.rank) for part in self.parts)
+        return f" {self.word} ".join(part.inside(self.rank + 1) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Test):
-    """A test that is to fail."""
+    """A test that must fail."""
 
-    rank: ClassVar[int] = 3
-    part: Test
+    parts: tuple[Test]
+    rank: ClassVar[int] = NOT
 
-    def judge(self, figures: Figures) -> tuple[bool | None, str]:
-        """The opposite; what is unknown stays unknown."""
-        holds, text = self.part.judge(figures)
-        return None if holds is None else not holds, f"not ({text})"
+    def holds(self, source: Any) -> bool | None:
+        """The opposite; unknown stays unknown."""
+        answer = self.parts[0].holds(source)
+        return None if answer is None else not answer
 
-    def terms(self) -> Iterator[Known]:
-        """The figures it is made of."""
-        return self.part.terms()
-
-    def within(self, scope: Scope) -> Not:
-        """The same with every name taken for what it means there."""
-        return Not(self.part.within(scope))
+    def filled(self, source: Any) -> str:
+        """The text with the figures filled in."""
+        return f"not ({self.parts[0].filled(source)})"
 
     def __str__(self) -> str:
-        return f"not {inside(self.part, self.part.rank < self.rank)}"
+        return f"not {self.parts[0].inside(NOT)}"
 
 
 _ANSWER = {True: "yes", False: "no", None: "not known"}
 
 
-def _compare(sign: str, left: float, right: float) -> bool:
-    if sign == "==":
-        return left == right
-    if sign == "!=":
-        return left != right
-    if sign[0] == "<":
-        return left < right or (sign == "<=" and left == right)
-    return left > right or (sign == ">=" and left == right)
-
-
 def _filled(term: Term, shown: str) -> str:
-    if isinstance(term, Number) or (isinstance(term, Negated) and isinstance(term.operand, Number)):
+    if all(isinstance(part, Number | Negated) for part in term.walk()):
         return str(term)
     return f"{term} = {'no data' if shown == 'nan' else shown}"

@@ -1,13 +1,12 @@
-"""Count, mean, spread and shape of a stream, in constant memory, whatever the order.
+"""Count, mean, spread and shape of a stream, in constant memory and in any order.
 
-The state is a count and exact sums of powers; everything else is worked out from those in integer
-arithmetic and rounded once, so a mean of a billion with a spread of a thousandth is no trouble.
+The state is a count and exact sums of powers. Everything else is computed from those in integer
+arithmetic and rounded once, so a mean of a billion with a spread of a thousandth loses no digits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -15,22 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from runyard.errors import UsageError
-from runyard.spec import codec
-from runyard.stats.exact import ExactSum, add_powers, as_floats, as_number, to_float
+from runyard.stats.exact import ExactSum, add_powers, as_floats, to_float
 
 
 class Moments:
-    """One metric's moments. Values that are not finite numbers are counted as `missing`.
+    """The moments of one metric. Values that are not finite numbers count as `missing`.
 
-    `order` says how far: 1 gives the mean, 2 the variance, 3 the skew, 4 the kurtosis. Figures that
-    the data can't give (the mean of nothing, the spread of one value) are NaN.
+    `order` is the highest power kept: 1 gives the mean, 2 the variance, 3 the skew, 4 the kurtosis.
+    Figures that don't exist (the mean of nothing, the spread of one value) are NaN.
     """
 
     __slots__ = ("_high", "_low", "_sums", "count", "missing")
 
     def __init__(self, values: ArrayLike | None = None, *, order: int = 4) -> None:
         if order not in (1, 2, 3, 4):
-            raise UsageError(f"moments of order {order} are not kept", hint="use 1, 2, 3 or 4")
+            raise UsageError(f"no moments of order {order}", hint="use 1, 2, 3 or 4")
         self.count = 0
         self.missing = 0
         self._sums = [ExactSum() for _ in range(order)]
@@ -38,16 +36,8 @@ class Moments:
         if values is not None:
             self.add_array(values)
 
-    def add(self, value: float | None) -> None:
-        """Take in one value."""
-        number = as_number(value)
-        if math.isfinite(number):
-            self._take(np.array([number]))
-        else:
-            self.missing += 1
-
     def add_array(self, values: ArrayLike) -> None:
-        """Take in many values."""
+        """Add values; None counts as missing."""
         data = as_floats(values)
         finite = np.isfinite(data)
         if not finite.all():
@@ -62,22 +52,6 @@ class Moments:
         self._low = min(self._low, float(data.min()) + 0.0)
         self._high = max(self._high, float(data.max()) + 0.0)
         add_powers(self._sums, data)
-
-    def merge(self, other: Moments) -> None:
-        """Take in everything that another one has seen."""
-        if other.order != self.order:
-            raise UsageError(f"moments of order {self.order} and {other.order} don't merge")
-        self.count += other.count
-        self.missing += other.missing
-        self._low, self._high = min(self._low, other._low), max(self._high, other._high)
-        for mine, theirs in zip(self._sums, other._sums, strict=True):
-            mine.merge(theirs)
-
-    def __add__(self, other: Moments) -> Moments:
-        both = Moments(order=self.order)
-        both.merge(self)
-        both.merge(other)
-        return both
 
     @property
     def order(self) -> int:
@@ -141,7 +115,7 @@ class Moments:
         """An exponent e, then for k = 2 and up the integers n**k * m_k / 2**(k*e)."""
         if order > self.order:
             raise UsageError(
-                f"these moments are of order {self.order} and say nothing of order {order}",
+                f"these moments are of order {self.order} and don't include order {order}",
                 hint=f"make them with Moments(order={order})",
             )
         kept = enumerate(self._sums[:order], start=1)
@@ -158,7 +132,7 @@ class Moments:
         return exponent, *central
 
     def _root(self, divisor: int) -> float:
-        """The square root of the squares' sum over a divisor, though either may be huge."""
+        """The square root of the sum of squares over a divisor, both of any size."""
         exponent, squares = self._central(2)
         shift = (squares.bit_length() - divisor.bit_length()) // 2
         scaled = to_float(Fraction(squares, divisor) / Fraction(4) ** shift)
@@ -166,35 +140,6 @@ class Moments:
             return math.ldexp(math.sqrt(scaled), shift + exponent)
         except OverflowError:
             return math.inf
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain values, the same for the same data in any order and partition."""
-        return {
-            "count": self.count,
-            "missing": self.missing,
-            "minimum": self._low if self.count else None,
-            "maximum": self._high if self.count else None,
-            "sums": [total.to_data() for total in self._sums],
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Moments:
-        """The moments that `to_data` described."""
-        made = cls(order=len(data["sums"]))
-        made.count, made.missing = data["count"], data["missing"]
-        if made.count:
-            made._low, made._high = data["minimum"], data["maximum"]
-        made._sums = [ExactSum.from_data(total) for total in data["sums"]]
-        return made
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes, the same for the same data in any order and partition."""
-        return codec.encode(self.to_data())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Moments) and self.to_data() == other.to_data()
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Moments(count={self.count}, mean={self.mean!r})"

@@ -1,24 +1,22 @@
-"""Quantiles and histograms of a stream: exact when small, a sketch of known error when large.
+"""Quantiles of a stream: exact for few distinct values, otherwise a sketch of known error.
 
 Up to `LIMIT` distinct values are counted one by one. Beyond that, values are counted in bins whose
-width is a thousandth of what they hold, on a grid that is the same for all data (as in Masson, Rim
-and Lee's DDSketch, with bins cut linearly inside each power of two). A bin's number is the leading
-bits of the double itself, so no logarithm rounds differently on another machine. Which of the two
-it is depends on the data alone, and counts are integers: order and partition change nothing.
+width is a thousandth of their value, on a grid that is the same for all data (as in Masson, Rim and
+Lee's DDSketch, with linear bins inside each power of two). A bin's number is the leading bits of
+the double itself, so no logarithm rounds differently on another machine. Which of the two is used
+depends on the data alone, and counts are integers: order and pieces change nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from runyard.errors import UsageError
-from runyard.spec import codec
-from runyard.stats.exact import Floats, as_floats, as_number
+from runyard.stats.exact import Floats, as_floats
 
 Ints = NDArray[np.int64]
 
@@ -37,12 +35,11 @@ _SPAN = 1 << 17  # whole numbers that one counting array may cover
 
 
 class Quantiles:
-    """The distribution of one metric. Values that are not finite are counted as `missing`.
+    """The distribution of one metric. Values that are not finite count as `missing`.
 
-    Memory is bounded by the bins that the data touch: some hundred kilobytes for most. Sketched
-    quantiles are within 0.1 % of the value itself, so data that vary by less than that around a
-    large value keep their mean and spread (see `Moments`) but not the finest shape. Magnitudes
-    below 2e-311 count as zero in a sketch.
+    Memory is bounded by the bins that hold values: about a hundred kilobytes for most data.
+    Sketched quantiles are within 0.1 % of the value itself, so data that vary by less than that
+    around a large value lose their finest shape. Magnitudes below 2e-311 count as zero in a sketch.
     """
 
     __slots__ = ("_counts", "_high", "_low", "_pages", "count", "missing")
@@ -66,25 +63,8 @@ class Quantiles:
         """The value in the middle."""
         return self.quantile(0.5)
 
-    def add(self, value: float | None) -> None:
-        """Take in one value."""
-        number = as_number(value)
-        if not math.isfinite(number):
-            self.missing += 1
-            return
-        number += 0.0  # turns -0.0 into 0.0
-        self.count += 1
-        self._low, self._high = min(self._low, number), max(self._high, number)
-        if self._counts is None:
-            place = int(_bins(np.array([number]))[0])
-            self._page(place >> _PAGE_BITS)[place & (_PAGE - 1)] += 1
-            return
-        self._counts[number] = self._counts.get(number, 0) + 1
-        if len(self._counts) > LIMIT:
-            self._sketch()
-
     def add_array(self, values: ArrayLike) -> None:
-        """Take in many values."""
+        """Add values; None counts as missing."""
         data = as_floats(values)
         for start in range(0, len(data), _CHUNK):
             chunk = data[start : start + _CHUNK]
@@ -94,18 +74,6 @@ class Quantiles:
                 chunk = chunk[finite]
             if len(chunk):
                 self._take(chunk + 0.0)
-
-    def merge(self, other: Quantiles) -> None:
-        """Take in everything that another one has seen."""
-        self.count += other.count
-        self.missing += other.missing
-        self._low, self._high = min(self._low, other._low), max(self._high, other._high)
-        if other._counts is not None:
-            self._tally(np.array(list(other._counts)), np.array(list(other._counts.values())))
-            return
-        self._sketch()
-        for number, page in other._pages.items():
-            self._page(number)[:] += page
 
     def quantile(self, q: float) -> float:
         """The value below which a share q lies, between neighbours as numpy does; NaN for none."""
@@ -138,7 +106,7 @@ class Quantiles:
         return found
 
     def histogram(self, bins: int = 20) -> tuple[Floats, Ints]:
-        """Edges of bins of equal width from smallest to largest, and how many values each holds.
+        """Edges of bins of equal width from smallest to largest, and the count of each.
 
         The last bin includes its upper edge. A sketch spreads the values of one of its own bins
         evenly over it.
@@ -165,7 +133,7 @@ class Quantiles:
         return edges, whole[1:] - whole[:-1]
 
     def counts(self) -> dict[float, int] | None:
-        """Each distinct value and how often it came, in order; None for a sketch."""
+        """How often each distinct value occurred, in order; None for a sketch."""
         return dict(sorted(self._counts.items())) if self._counts is not None else None
 
     def _take(self, data: Floats) -> None:
@@ -178,7 +146,7 @@ class Quantiles:
             self._tally(*_distinct(data))
 
     def _tally(self, values: Floats, counts: Ints) -> None:
-        """Count distinct values exactly as long as there are few."""
+        """Count distinct values exactly while there are few."""
         if self._counts is None:
             self._sketch_values(values, counts)
             return
@@ -188,7 +156,7 @@ class Quantiles:
             self._sketch()
 
     def _sketch(self) -> None:
-        """Give up single values for bins."""
+        """Switch from single values to bins."""
         if self._counts is not None:
             counts, self._counts = self._counts, None
             if counts:
@@ -217,7 +185,7 @@ class Quantiles:
             values = np.array(sorted(self._counts))
             return values, values, np.array([self._counts[value] for value in values.tolist()])
         numbers, counts = self._occupied()
-        # The two bins at zero hold zeros, and nothing that a double can tell well from zero.
+        # The two bins at zero hold only zeros and values too small to tell from zero.
         lows = np.where(numbers == -1, 0.0, _edge(numbers))
         highs = np.where(numbers == 0, 0.0, _edge(numbers + 1))
         low, high = self._low, self._high
@@ -228,42 +196,6 @@ class Quantiles:
         counts = np.concatenate([self._pages[page] for page in pages])
         numbers = (np.array(pages)[:, None] * _PAGE + np.arange(_PAGE)).ravel()
         return numbers[counts > 0], counts[counts > 0]
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain values, the same for the same data in any order and partition."""
-        data: dict[str, Any] = {"count": self.count, "missing": self.missing, "exact": self.exact}
-        if self._counts is not None:
-            ordered = sorted(self._counts)
-            return data | {"values": ordered, "counts": [self._counts[value] for value in ordered]}
-        numbers, counts = self._occupied()
-        data |= {"bins": numbers.tolist(), "counts": counts.tolist()}
-        return data | {"minimum": self._low, "maximum": self._high}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Quantiles:
-        """The quantiles that `to_data` described."""
-        made = cls()
-        made.count, made.missing = data["count"], data["missing"]
-        if data["exact"]:
-            made._counts = dict(zip(data["values"], data["counts"], strict=True))
-            if data["values"]:
-                made._low, made._high = data["values"][0], data["values"][-1]
-            return made
-        made._counts = None
-        made._low, made._high = data["minimum"], data["maximum"]
-        for number, count in zip(data["bins"], data["counts"], strict=True):
-            made._page(number >> _PAGE_BITS)[number & (_PAGE - 1)] = count
-        return made
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes, the same for the same data in any order and partition."""
-        return codec.encode(self.to_data())
-
-    def __add__(self, other: Quantiles) -> Quantiles:
-        both = Quantiles()
-        both.merge(self)
-        both.merge(other)
-        return both
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "sketch"

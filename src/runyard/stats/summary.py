@@ -1,18 +1,16 @@
-"""One metric in one pass: moments, quantiles and, where every value is a boolean, a rate.
+"""One metric in one pass: moments, quantiles and, if every value is a boolean, a rate.
 
-Also how figures are shown to people: no more digits than their interval deserves.
+Also how figures are shown to people: with no more digits than their interval supports.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from runyard.spec import codec
 from runyard.stats.intervals import Interval, t_interval
 from runyard.stats.moments import Moments
 from runyard.stats.quantiles import Quantiles
@@ -20,10 +18,10 @@ from runyard.stats.rates import Rate
 
 
 class Summary:
-    """What there is to say about one metric; merges in any order to the same digits.
+    """The statistics of one metric; the order of its values changes no digit.
 
-    Booleans make a rate, numbers don't, even if all of them are 0 or 1: those may be counts or
-    scores. `rate` declares that the numbers 0 and 1 stand for False and True.
+    Booleans make a rate. Numbers don't, even if all are 0 or 1, since they may be counts or scores;
+    `rate` declares that 0 and 1 stand for False and True.
     """
 
     __slots__ = ("_boolean", "_declared", "moments", "quantiles")
@@ -38,57 +36,38 @@ class Summary:
         if values is not None:
             self.add_array(values)
 
-    def add(self, value: float | None) -> None:
-        """Take in one value."""
-        self.moments.add(value)
-        self.quantiles.add(value)
-        if value is not None and not self._declared:
-            self._boolean = self._boolean and isinstance(value, bool | np.bool_)
-
     def add_array(self, values: ArrayLike) -> None:
-        """Take in many values."""
+        """Add values; None counts as missing."""
         self.moments.add_array(values)
         self.quantiles.add_array(values)
         if self._boolean and not self._declared:
             self._boolean = _is_boolean(np.asarray(values))
 
-    def merge(self, other: Summary) -> None:
-        """Take in everything that another one has seen."""
-        self.moments.merge(other.moments)
-        self.quantiles.merge(other.quantiles)
-        self._boolean = self._boolean and other._boolean
-
-    def __add__(self, other: Summary) -> Summary:
-        both = Summary(order=self.moments.order)
-        both.merge(self)
-        both.merge(other)
-        return both
-
     @property
     def count(self) -> int:
-        """How many values there were, missing ones left out."""
+        """The number of values, without missing ones."""
         return self.moments.count
 
     @property
     def missing(self) -> int:
-        """How many values were not finite numbers."""
+        """The number of values that were not finite numbers."""
         return self.moments.missing
 
     @property
     def mean(self) -> float:
-        """The mean, which for booleans is the rate."""
+        """The mean; of booleans, the rate."""
         return self.moments.mean
 
     @property
     def rate(self) -> Rate | None:
-        """Successes and total, where every value is a boolean or declared one; otherwise None."""
+        """Successes and total, if every value is a boolean (or declared to be); otherwise None."""
         counts = self.quantiles.counts() if self._boolean else None
         if not counts or not counts.keys() <= {0.0, 1.0}:
             return None
         return Rate(counts.get(1.0, 0), self.count)
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """The interval of the mean: Wilson's of a rate, otherwise Student's; None for too few."""
+        """The interval of the mean: Wilson's for a rate, otherwise Student's; None if too few."""
         rate = self.rate
         if rate is not None:
             return rate.interval(level)
@@ -109,33 +88,12 @@ class Summary:
         mean = plus_minus(self.mean, interval.half)
         return f"{mean} (sd {show(self.moments.sd, 3)}, n {self.count:,}{lost})"
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain values, the same for the same data in any order and partition."""
-        return {
-            "moments": self.moments.to_data(),
-            "quantiles": self.quantiles.to_data(),
-            "boolean": self._boolean,
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Summary:
-        """The summary that `to_data` described."""
-        made = cls()
-        made.moments = Moments.from_data(data["moments"])
-        made.quantiles = Quantiles.from_data(data["quantiles"])
-        made._boolean = data["boolean"]
-        return made
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes, the same for the same data in any order and partition."""
-        return codec.encode(self.to_data())
-
     def __repr__(self) -> str:
         return f"Summary({self.line()})"
 
 
 def _is_boolean(values: np.ndarray[Any, Any]) -> bool:
-    """Whether all of these that are not None are booleans."""
+    """Whether all values that are not None are booleans."""
     if values.dtype.kind != "O":
         return values.dtype.kind == "b" or not values.size
     return all(value is None or isinstance(value, bool | np.bool_) for value in values.flat)
@@ -169,7 +127,7 @@ def _magnitude(number: float) -> int:
 
 
 def _decimals(half: float) -> int:
-    """How many decimals leave two digits of a half-width; at most what a double holds."""
+    """The decimals that leave two digits of a half-width, at most those of a double."""
     return min(15, 1 - _magnitude(float(f"{half:.1e}"))) if half > 0 else 4
 
 

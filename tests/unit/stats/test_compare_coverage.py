@@ -8,19 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
-from runyard.stats.compare import (
-    bootstrap_difference,
-    needed,
-    newcombe_paired,
-    paired,
-    unpaired,
-    unpaired_rates,
-)
+from runyard.stats.compare import compare
+from runyard.stats.compare_bootstrap import bootstrap_interval
+from runyard.stats.compare_rates import newcombe_paired, unpaired_rates
+from runyard.stats.compare_result import Comparison
 from runyard.stats.intervals import Interval
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Batch = Callable[[np.random.Generator], tuple[Interval, float]]
+
+
+def paired(a: ArrayLike, b: ArrayLike, **options: Any) -> Comparison:
+    return compare(a, b, paired=True, interval="t", **options)
+
+
+def unpaired(a: ArrayLike, b: ArrayLike, **options: Any) -> Comparison:
+    return compare(a, b, paired=False, interval="t", **options)
 
 
 def normal_pairs(rng: np.random.Generator) -> tuple[Interval, float]:
@@ -52,15 +57,15 @@ def correlated_rates(rng: np.random.Generator) -> tuple[Interval, float]:
 def skewed_pairs(rng: np.random.Generator) -> tuple[Interval, float]:
     """Forty pairs of exponential values, by bootstrap."""
     a, b = rng.exponential(2, 40), rng.exponential(1, 40)
-    seed = int(rng.integers(2**32))
-    return bootstrap_difference(a, b, paired=True, resamples=599, seed=seed), 1.0
+    seed, plain = int(rng.integers(2**32)), paired(a, b).interval
+    return bootstrap_interval([a - b], plain, resamples=599, seed=seed), 1.0
 
 
 def skewed_groups(rng: np.random.Generator) -> tuple[Interval, float]:
     """Forty exponential values a side, by bootstrap."""
     a, b = rng.exponential(2, 40), rng.exponential(1, 40)
-    seed = int(rng.integers(2**32))
-    return bootstrap_difference(a, b, paired=False, resamples=599, seed=seed), 1.0
+    seed, plain = int(rng.integers(2**32)), unpaired(a, b).interval
+    return bootstrap_interval([a, b], plain, resamples=599, seed=seed), 1.0
 
 
 SETTINGS = [
@@ -109,11 +114,6 @@ def test_common_random_numbers_need_several_times_fewer_replicates() -> None:
     alone = waiting_time(others[0], others[1] * 0.95)
     together, apart = paired(slow, fast), unpaired(slow, alone)
     assert together.sd is not None
-    spread = float(np.sqrt((slow.var(ddof=1) + alone.var(ddof=1)) / 2))
-    with_pairs = needed(together.sd, together.effect)
-    without = needed(spread, together.effect, paired=False)
-    assert without > 5 * with_pairs
-    few = slice(0, 2 * with_pairs)
-    assert paired(slow[few], fast[few]).winner == "a"
-    assert unpaired(slow[few], alone[few]).winner is None
-    assert together.detectable < apart.detectable / 2
+    assert together.effect == pytest.approx(apart.effect, rel=0.5)
+    # Half the detectable effect takes a quarter of the replicates.
+    assert together.detectable < apart.detectable / math.sqrt(5)

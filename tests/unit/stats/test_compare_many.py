@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from runyard.errors import UsageError
-from runyard.stats.compare import adjusted, benjamini_hochberg, compare_all, holm
-from runyard.stats.moments import Moments
+from runyard.stats.compare import compare
+from runyard.stats.compare_many import adjusted, benjamini_hochberg, holm, matches
+from runyard.stats.compare_result import About, Better, Comparison
 
 # Benjamini and Hochberg (1995), section 4.1: thrombolysis after myocardial infarction.
 MYOCARDIAL = [
@@ -48,18 +49,24 @@ def groups() -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     return {name: shared + shift + rng.normal(0, 1, 200) for name, shift in shifts.items()}
 
 
+def compared(baseline: str | None = None, better: Better = "higher") -> list[Comparison]:
+    return [
+        compare(groups()[a], groups()[b], paired=True, about=About(a, b, "score", better))
+        for a, b in matches(groups(), baseline)
+    ]
+
+
 def test_every_pair_of_groups_is_compared_and_adjusted() -> None:
-    found = compare_all(groups(), paired=True, metric="score")
+    found = adjusted(compared())
     assert [(c.a, c.b) for c in found] == [
         ("plain", "tuned"), ("plain", "same"), ("tuned", "same"),
     ]  # fmt: skip
     assert [c.winner for c in found] == ["tuned", None, "tuned"]
     assert [c.p_adjusted for c in found] == pytest.approx(holm([c.p for c in found]).tolist())
-    assert {c.metric for c in found} == {"score"}
 
 
 def test_each_group_is_compared_with_the_baseline() -> None:
-    found = compare_all(groups(), paired=True, baseline="plain", correction="bh", better="lower")
+    found = adjusted(compared("plain", "lower"), "bh")
     assert [(c.a, c.b) for c in found] == [("tuned", "plain"), ("same", "plain")]
     assert found[0].effect > 0
     assert found[0].winner == "plain"
@@ -67,28 +74,10 @@ def test_each_group_is_compared_with_the_baseline() -> None:
 
 
 def test_without_correction_or_with_one_comparison_nothing_is_adjusted() -> None:
-    assert all(c.p_adjusted is None for c in compare_all(groups(), paired=True, correction=None))
-    two = {name: values for name, values in groups().items() if name != "same"}
-    assert compare_all(two, paired=True)[0].p_adjusted is None
+    assert all(c.p_adjusted is None for c in adjusted(compared(), None))
+    assert adjusted(compared()[:1])[0].p_adjusted is None
 
 
-def test_groups_as_moments_give_the_unpaired_comparison() -> None:
-    streams = {name: Moments(values, order=2) for name, values in groups().items()}
-    by_stream = compare_all(streams, paired=False)
-    by_array = compare_all(groups(), paired=False)
-    assert [c.p for c in by_stream] == [c.p for c in by_array]
-    assert [c.interval for c in by_stream] == [c.interval for c in by_array]
-
-
-def test_what_can_not_be_compared_is_refused() -> None:
-    streams = {name: Moments(values) for name, values in groups().items()}
-    with pytest.raises(UsageError, match="hold neither pairs"):
-        compare_all(streams, paired=True)
-    with pytest.raises(UsageError, match="not alike"):
-        compare_all({"a": streams["plain"], "b": [1.0, 2.0]}, paired=False)
-    with pytest.raises(UsageError, match="no group 'x'"):
-        compare_all(groups(), paired=True, baseline="x")
-    with pytest.raises(UsageError, match="two groups"):
-        compare_all({"a": [1.0, 2.0]}, paired=False)
-    with pytest.raises(UsageError, match="no correction"):
-        adjusted(compare_all(groups(), paired=True), "bonferroni")  # type: ignore[arg-type]
+def test_an_unknown_correction_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown correction"):
+        adjusted(compared(), "bonferroni")  # type: ignore[arg-type]

@@ -13,18 +13,20 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from runyard.errors import RunyardError, UsageError
-from runyard.stats.compare import (
-    About,
-    Comparison,
-    bootstrap_difference,
-    compare,
-    paired,
-    paired_moments,
-    unpaired,
-    unpaired_moments,
-)
+from runyard.stats.compare import compare, paired_moments, unpaired_moments
+from runyard.stats.compare_bootstrap import bootstrap_interval
+from runyard.stats.compare_result import About, Comparison
 from runyard.stats.intervals import Interval
 from runyard.stats.moments import Moments
+
+
+def paired(a: ArrayLike, b: ArrayLike, **options: Any) -> Comparison:
+    return compare(a, b, paired=True, interval="t", **options)
+
+
+def unpaired(a: ArrayLike, b: ArrayLike, **options: Any) -> Comparison:
+    return compare(a, b, paired=False, interval="t", **options)
+
 
 # Student (1908), hours of sleep gained under two drugs by the same ten patients.
 DRUG_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -121,25 +123,27 @@ def test_the_bootstrap_interval_resembles_the_t_interval_on_normal_data(pairs: b
 def test_the_bootstrap_does_not_depend_on_the_order_of_values() -> None:
     rng = np.random.default_rng(5)
     a, b = rng.exponential(size=30), rng.exponential(size=40)
+    plain = unpaired(a, b).interval
     mixed = rng.permutation(a), rng.permutation(b)
-    first = bootstrap_difference(a, b, paired=False, resamples=500)
-    assert bootstrap_difference(*mixed, paired=False, resamples=500) == first
-    assert bootstrap_difference(a, b, paired=False, resamples=500, seed=1) != first
+    first = bootstrap_interval([a, b], plain, resamples=500)
+    assert bootstrap_interval(mixed, plain, resamples=500) == first
+    assert bootstrap_interval([a, b], plain, resamples=500, seed=1) != first
+    with pytest.raises(UsageError, match="0 resamples"):
+        bootstrap_interval([a, b], plain, resamples=0)
 
 
 def test_the_bootstrap_reaches_further_on_the_side_of_the_long_tail() -> None:
     a = scipy.stats.lognorm(1).ppf(np.linspace(0.01, 0.99, 60))
     b = np.tile([-0.1, 0.1], 30)
     for pairs in (True, False):
-        interval = bootstrap_difference(a, b, paired=pairs, resamples=999)
-        effect = float(np.mean(a) - np.mean(b))
-        assert interval.high - effect > effect - interval.low
-        assert interval.high > compare(a, b, paired=pairs).interval.high
+        found = compare(a, b, paired=pairs, interval="bootstrap")
+        assert found.interval.high - found.effect > found.effect - found.interval.low
+        assert found.interval.high > compare(a, b, paired=pairs).interval.high
 
 
 def test_constant_groups_have_a_bootstrap_interval_without_width() -> None:
     for pairs in (True, False):
-        interval = bootstrap_difference([2.0] * 5, [1.0] * 5, paired=pairs, resamples=99)
+        interval = compare([2.0] * 5, [1.0] * 5, paired=pairs, interval="bootstrap").interval
         assert (interval.low, interval.high) == (1, 1)
 
 
@@ -228,7 +232,7 @@ def test_what_can_not_be_compared_is_refused_with_a_hint(a: Any, b: Any, pairs: 
 def test_pairs_of_different_length_and_unknown_choices_are_refused() -> None:
     with pytest.raises(UsageError, match="3 values can't be paired with 2"):
         paired([1, 2, 3], [1, 2])
-    with pytest.raises(UsageError, match="no interval 'wald'"):
+    with pytest.raises(UsageError, match="unknown interval 'wald'"):
         compare([1, 2], [1, 2], paired=True, interval="wald")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no direction"):
         About(better="more")  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import confint_proportions_2indep, proportions_ztest
 
 from runyard.errors import UsageError
-from runyard.stats.compare import compare, newcombe_paired, paired_rates, unpaired_rates
+from runyard.stats.compare import compare
+from runyard.stats.compare_rates import newcombe_paired, paired_rates, unpaired_rates
 from runyard.stats.compare_tests import fisher_p
 
 counts = st.integers(0, 30)
@@ -94,7 +95,7 @@ def test_numbers_that_are_all_0_or_1_are_compared_as_numbers_unless_declared_rat
     counts = [0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 0]
     assert compare(*counts, paired=True).method == "paired t test"
     assert compare(*counts, paired=True, interval="score").method == "McNemar's exact test"
-    with pytest.raises(UsageError, match="for values of 0 and 1, and 2 is among these"):
+    with pytest.raises(UsageError, match="needs values of 0 and 1, but 2 is among them"):
         compare([0, 1, 2], [0, 1, 1], paired=True, interval="score")
 
 

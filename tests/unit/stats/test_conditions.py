@@ -391,7 +391,7 @@ def test_a_name_of_two_meanings_is_refused() -> None:
 def test_a_comparison_takes_something_to_compare() -> None:
     sides_only = Scope(["new", "old"], ["score", "n"])
     for text in ("p < 0.05", "p(new - old) < 0.05", "low95(new - old) > 0"):
-        with pytest.raises(UsageError, match=r"takes a comparison[^?]*say --metric"):
+        with pytest.raises(UsageError, match=r"needs a comparison[^?]*add --metric"):
             parse(text).within(sides_only)
     with pytest.raises(UsageError, match="'new' stands for its mean"):
         parse("new >= old").within(sides_only)
@@ -425,9 +425,7 @@ def test_rate_declares_a_metric_to_be_one() -> None:
     "text", ["low95(new - old) > 0", "p(new - old) < 1", "p < 0.05", "mean(x) > 1 or a.mean(x) > 1"]
 )
 def test_a_rule_for_when_to_stop_has_nothing_to_compare(text: str) -> None:
-    with pytest.raises(
-        UsageError, match="is a figure of a comparison, and a rule for when to stop"
-    ):
+    with pytest.raises(UsageError, match="compares sides, but a stop rule is about one batch"):
         parse_rule(text)
 
 
@@ -442,7 +440,7 @@ def test_a_rule_for_when_to_stop_may_subtract_metrics() -> None:
         ("low95(a - b - c) > 0", "quote a name with dashes"),
         ("walk-2.failed < 1%", "quote a name with dashes"),
         ("walk-12ab.failed < 1%", "quote a name with dashes"),
-        ("new.p(a - b) < 1", "a difference is about two sides"),
+        ("new.p(a - b) < 1", "a difference is between two sides"),
         ("p(new) < 1", "expected '-'"),
         ("low95(new - ) < 1", "expected the name of the other side"),
         ("new.foo(x) > 1", "there is no function 'foo'"),

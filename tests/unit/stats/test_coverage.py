@@ -8,12 +8,11 @@ The settings are those that each interval is meant for, and stand beside each te
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from runyard.stats import Interval, Moments, Ratio, bootstrap, newcombe, t_interval, wilson
+from runyard.stats import Interval, Moments, newcombe, t_interval, wilson
 
 BATCHES = 2000
 LEAST = 0.945
@@ -65,55 +64,3 @@ def test_newcombes_interval_covers_on_average_over_pairs_of_rates() -> None:
         s1, s2 = int(rng.binomial(60, p1)), int(rng.binomial(80, p2))
         held.append(newcombe(s1, 60, s2, 80).contains(p1 - p2))
     assert np.mean(held) >= LEAST
-
-
-@pytest.mark.parametrize("method", ["linear", "fieller"])
-def test_a_ratios_interval_covers_for_two_hundred_units_of_uneven_size(method: Any) -> None:
-    def draw(rng: np.random.Generator) -> Interval:
-        size = 1.0 + rng.poisson(20, 200)
-        return Ratio(rng.normal(0.3 * size, np.sqrt(size)), size).interval(method=method)
-
-    assert covered(draw, 0.3) >= LEAST
-
-
-def test_fiellers_interval_covers_for_eight_normal_units_with_a_shaky_denominator() -> None:
-    def draw(rng: np.random.Generator) -> Interval:
-        shared = rng.normal(size=8)
-        return Ratio(2 + shared + rng.normal(size=8), 4 + shared).interval(method="fieller")
-
-    assert covered(draw, 0.5) >= LEAST
-
-
-def of_moderate_skew(method: Any, resamples: int) -> Draw:
-    """A hundred values of a gamma with shape 4, whose skew is 1."""
-    return lambda rng: bootstrap(
-        rng.gamma(4, size=100),
-        resamples=resamples,
-        seed=int(rng.integers(2**31)),
-        method=method,
-    )
-
-
-@pytest.mark.parametrize("method", ["bca", "percentile", "studentized"])
-def test_the_bootstrap_covers_for_a_hundred_values_of_moderate_skew_in_few_batches(
-    method: Any,
-) -> None:
-    """The small sibling: 400 batches, where three standard errors are three points."""
-    assert covered(of_moderate_skew(method, 299), 4.0, 400) >= 0.95 - 0.033
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["bca", "percentile", "studentized"])
-def test_the_bootstrap_covers_for_a_hundred_values_of_moderate_skew(method: Any) -> None:
-    assert covered(of_moderate_skew(method, 1999), 4.0) >= LEAST
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["bca", "percentile"])
-def test_the_bootstrap_covers_the_median_of_a_hundred_skewed_values(method: Any) -> None:
-    def draw(rng: np.random.Generator) -> Interval:
-        seed = int(rng.integers(2**31))
-        values = rng.exponential(size=100)
-        return bootstrap(values, "median", resamples=999, seed=seed, method=method)
-
-    assert covered(draw, float(np.log(2))) >= LEAST

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.errors import UsageError
-from runyard.stats import Histogram, Quantiles
+from runyard.stats import Quantiles
 from runyard.stats.quantiles import LIMIT, RELATIVE_ERROR
 
 QS = [0.0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0]
@@ -80,13 +80,12 @@ def test_exactness_depends_on_how_many_values_are_distinct_and_not_on_their_orde
     seen = set()
     for _ in range(4):
         rng.shuffle(values)
-        parts = [Quantiles(part) for part in np.array_split(values, 5)]
         whole = Quantiles()
-        for part in parts:
-            whole.merge(part)
+        for part in np.array_split(values, 5):
+            whole.add_array(part)
         assert whole.exact is exact
-        seen.add(whole.to_bytes())
-    assert seen == {Quantiles(values).to_bytes()}
+        seen.add(tuple(whole.quantiles(QS)))
+    assert seen == {tuple(Quantiles(values).quantiles(QS))}
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
@@ -105,7 +104,7 @@ def test_quantiles_rise_and_stay_between_the_extremes_for_any_doubles(values: li
 
 def test_values_not_finite_are_counted_apart_and_nothing_gives_nan() -> None:
     quantiles = Quantiles([1.0, math.nan, math.inf])
-    quantiles.add(None)
+    quantiles.add_array([None])
     assert (quantiles.count, quantiles.missing) == (1, 3)
     assert math.isnan(Quantiles().median)
     with pytest.raises(UsageError, match="between 0 and 1"):
@@ -132,36 +131,6 @@ def test_a_histogram_of_a_sketch_is_close_to_numpys_and_loses_no_value() -> None
     _, counts = Quantiles(spread_out).histogram(10)
     assert np.abs(counts - np.histogram(spread_out, 10)[0]).max() < 0.001 * len(values)
     assert Quantiles().histogram(3)[1].tolist() == [0, 0, 0]
-
-
-def test_fixed_edges_count_as_numpy_does_with_what_lies_outside_apart() -> None:
-    values = np.random.default_rng(8).integers(-5, 15, 4000) / 2
-    edges = np.linspace(0, 5, 11)
-    histogram = Histogram(edges)
-    histogram.add_array(values)
-    histogram.add_array([math.nan, math.inf, -math.inf])
-    assert histogram.counts.tolist() == np.histogram(values, edges)[0].tolist()
-    assert histogram.below == (values < 0).sum() + 1
-    assert histogram.above == (values > 5).sum() + 1
-    assert histogram.missing == 1
-    assert histogram.total == 4002
-
-
-def test_edges_that_do_not_rise_or_differ_are_refused() -> None:
-    for edges in ([1.0], [1.0, 1.0], [2.0, 1.0], [0.0, math.nan]):
-        with pytest.raises(UsageError, match="rising"):
-            Histogram(edges)
-    with pytest.raises(UsageError, match="different edges"):
-        Histogram([0, 1]).merge(Histogram([0, 2]))
-
-
-def test_values_one_by_one_end_in_the_same_sketch_as_an_array() -> None:
-    values = np.random.default_rng(10).normal(size=LIMIT + 900)
-    one_by_one = Quantiles()
-    for value in values:
-        one_by_one.add(value)
-    assert not one_by_one.exact
-    assert one_by_one.to_bytes() == Quantiles(values).to_bytes()
 
 
 def test_the_memory_of_a_sketch_is_bounded_by_its_bins_and_not_by_the_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from runyard.stats import Moments, Quantiles, Rate, Summary, plus_minus, show, t
 def test_one_pass_gives_what_its_parts_give() -> None:
     values = np.random.default_rng(1).normal(2, 1, 5000)
     summary = Summary(values)
-    assert summary.moments.to_bytes() == Moments(values).to_bytes()
-    assert summary.quantiles.to_bytes() == Quantiles(values).to_bytes()
+    assert summary.moments.sd == Moments(values).sd
+    assert summary.quantiles.median == Quantiles(values).median
     assert summary.interval() == t_interval(Moments(values))
     assert summary.rate is None
 
@@ -26,7 +27,7 @@ def test_one_pass_gives_what_its_parts_give() -> None:
 def test_a_metric_of_booleans_is_a_rate_with_wilsons_interval(values: list[bool]) -> None:
     one_by_one = Summary()
     for value in values:
-        one_by_one.add(value)
+        one_by_one.add_array([value])
     for summary in (Summary(values), one_by_one):
         assert summary.rate == Rate(3, 4)
         assert summary.interval(0.9) == wilson(3, 4, 0.9)
@@ -41,13 +42,15 @@ def test_numbers_that_are_all_0_or_1_are_a_rate_only_where_declared(values: list
 
 
 def test_one_number_makes_a_rate_a_mean_in_any_order() -> None:
-    parts = Summary([False, True, True]), Summary([1]), Summary()
-    for summary in (parts[0] + parts[1], parts[1] + parts[0], parts[2] + parts[0] + parts[1]):
+    parts: list[list[float]] = [[False, True, True], [1], []]
+    for order in permutations(parts):
+        summary = Summary()
+        for part in order:
+            summary.add_array(part)
         assert summary.rate is None
         assert summary.interval() == t_interval(Moments([0, 1, 1, 1]))
-        assert summary.to_bytes() == Summary([0, 1, 1, 1]).to_bytes()
-    assert (parts[2] + parts[0]).rate == Rate(2, 3)
-    assert Summary.from_data(parts[0].to_data()).rate == Rate(2, 3)
+    assert Summary(parts[0]).rate == Rate(2, 3)
+    assert math.isnan(Rate(0, 0).value)
 
 
 def test_the_line_shows_mean_interval_spread_and_count() -> None:

@@ -15,7 +15,7 @@ from runyard.errors import UsageError
 if TYPE_CHECKING:
     from runyard.doors.letitride.config import FullConfig
     from runyard.doors.letitride.results import SimulationResults
-    from runyard.stats.compare import Comparison
+    from runyard.stats.compare_result import Comparison
 
 
 _UNITS = {

@@ -25,7 +25,7 @@ from runyard.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from runyard.doors.malice.batch import MaliceBatch
-    from runyard.stats.compare import Comparison
+    from runyard.stats.compare_result import Comparison
 
 
 @click.command(

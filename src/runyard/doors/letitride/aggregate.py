@@ -19,9 +19,10 @@ from runyard.doors.letitride.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.config import FullConfig
 from runyard.doors.letitride.game import STOP_REASONS, game_of
 from runyard.doors.letitride.money import CENT, cents
+from runyard.doors.letitride.ratio import Ratio
 from runyard.doors.letitride.risk import flat_bonus
 from runyard.doors.letitride.tables import CATEGORIES
-from runyard.stats import Interval, Rate, Ratio, Summary
+from runyard.stats import Interval, Rate, Summary
 
 if TYPE_CHECKING:
     from runyard.doors.letitride.results import SimulationResults

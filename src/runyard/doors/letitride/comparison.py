@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from runyard.doors.letitride.money import cents
 from runyard.doors.letitride.results import SimulationResults
 from runyard.errors import UsageError
-from runyard.stats.compare import Better, Comparison, compare_all
+from runyard.stats.compare import compare
+from runyard.stats.compare_many import adjusted, matches
+from runyard.stats.compare_result import About, Better, Comparison
 
 METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
 """What sessions can be compared on: profit in base bets; won and ruined are true or false."""
@@ -32,7 +34,14 @@ def compare_results(
         )
     values = {name: per_session(results, metric) for name, results in found.items()}
     better: Better = "lower" if metric in ("drawdown", "ruined") else "higher"
-    return compare_all(values, paired=True, level=level, metric=metric, better=better)
+    return adjusted(
+        [
+            compare(
+                values[a], values[b], paired=True, level=level, about=About(a, b, metric, better)
+            )
+            for a, b in matches(values)
+        ]
+    )
 
 
 def per_session(results: SimulationResults, metric: str) -> NDArray[Any]:

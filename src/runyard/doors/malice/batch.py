@@ -34,7 +34,7 @@ from runyard.yard import Yard
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
-    from runyard.stats.compare import Comparison
+    from runyard.stats.compare_result import Comparison
 
 WHOLE = "whole"
 """The variant that has everything, as the others are compared with."""

@@ -18,7 +18,7 @@ from runyard.reports.metrics import histograms
 if TYPE_CHECKING:
     from runyard.reports.comparing import Compared
     from runyard.reports.metrics import Group
-    from runyard.stats.compare import Comparison
+    from runyard.stats.compare_result import Comparison
     from runyard.stats.intervals import Interval
     from runyard.stats.summary import Summary
 
@@ -129,15 +129,15 @@ def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
     if edges is None or all(g.summaries[name].moments.sd == 0 for g in groups):
         return Html("")
     made = histograms(context.result, name, list(groups[0].labels), edges)
-    held = [h for g, h in zip(context.groups, made, strict=True) if g.summaries[name].count]
+    held = [n for g, n in zip(context.groups, made, strict=True) if g.summaries[name].count]
     scale = charts.Scale.over((edges[0], edges[-1]))
     rows = []
-    for group, histogram, note in zip(groups, held, notes, strict=True):
-        top, outside = max(int(histogram.counts.max()), 1), histogram.below + histogram.above
+    for group, counts, note in zip(groups, held, notes, strict=True):
         summary = group.summaries[name]
+        outside = summary.count - int(counts.sum())
         interval = _interval(context, name, summary)
         low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
-        shares = (histogram.counts / top).tolist()
+        shares = (counts / max(counts.max(), 1)).tolist()
         marks = join(
             (
                 charts.outline(scale, edges[0], edges[-1], shares, 32, 2),

@@ -1,0 +1,87 @@
+"""The ratio of two totals over independent units, such as profit per hand over many sessions.
+
+The mean of the units' own ratios answers another question: it weighs a session of one hand like a
+session of a thousand. The ratio of totals does not, and its interval lets both totals vary.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from runyard.errors import UsageError
+from runyard.stats.exact import ExactSum, add_products, as_floats, to_float
+from runyard.stats.intervals import Interval, t_quantile
+
+
+class Ratio:
+    """`sum(y) / sum(x)` over independent units, from exact sums: order and pieces don't matter.
+
+    Units where either number is not finite count as `missing`.
+    """
+
+    __slots__ = ("_sums", "count", "missing")
+
+    def __init__(self, y: ArrayLike = (), x: ArrayLike = ()) -> None:
+        self.count = 0
+        self.missing = 0
+        self._sums = [ExactSum() for _ in range(5)]  # of x, y, x*x, x*y, y*y
+        self.add_array(np.asarray(y, np.float64), np.asarray(x, np.float64))
+
+    def add_array(self, y: ArrayLike, x: ArrayLike) -> None:
+        """Add units."""
+        above, below = as_floats(y), as_floats(x)
+        if len(above) != len(below):
+            raise UsageError(
+                f"a ratio needs pairs, but there are {len(above)} numerators and "
+                f"{len(below)} denominators"
+            )
+        finite = np.isfinite(above) & np.isfinite(below)
+        if not finite.all():
+            self.missing += int(np.count_nonzero(~finite))
+            above, below = above[finite], below[finite]
+        if len(above):
+            self.count += len(above)
+            add_products(self._sums, below, above)
+
+    @property
+    def value(self) -> float:
+        """The ratio of the totals; NaN if the lower total is zero."""
+        x, y = self._sums[0].fraction, self._sums[1].fraction
+        return to_float(y / x) if x else math.nan
+
+    @property
+    def standard_error(self) -> float:
+        """Linearised (the delta method): the spread of `y - ratio * x` over the mean of x."""
+        x, y, xx, xy, yy = (total.fraction for total in self._sums)
+        if self.count < 2 or not x:
+            return math.nan
+        ratio = y / x
+        residual = yy - 2 * ratio * xy + ratio * ratio * xx
+        return _root(residual * self.count / ((self.count - 1) * x * x))
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """The linearised interval, for many units."""
+        if self.count < 2 or math.isnan(self.value):
+            raise UsageError(
+                f"no interval for a ratio of {self.count} units with a lower total of "
+                f"{self._sums[0].value:g}",
+                hint="it needs two or more units and a total other than zero",
+            )
+        half = t_quantile(level, self.count - 1) * self.standard_error
+        return Interval(self.value - half, self.value + half, level, "ratio linear")
+
+    def __repr__(self) -> str:
+        return f"Ratio(count={self.count}, value={self.value!r})"
+
+
+def _root(square: Fraction) -> float:
+    """The square root of a fraction that may be beyond the range of doubles."""
+    shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    try:
+        return math.ldexp(math.sqrt(to_float(square / Fraction(4) ** shift)), shift)
+    except OverflowError:
+        return math.inf
