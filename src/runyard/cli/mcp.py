@@ -18,7 +18,7 @@ def mcp(session: Session, queue: str) -> int:
     It offers the actions of `runyard queue` as tools, and `wait`.
     """
     try:
-        from runyard.doors.agent.server import make_server
+        from runyard.doors.agent.server.tools import make_server
     except ImportError as error:
         raise UsageError(
             f"the MCP server needs a package that is not installed ({error.name})",

@@ -226,7 +226,7 @@ def install_agent_zero(session: Session, folder: str) -> int:
 
     It consists of the tool, the prompt that explains it, and the manifest.
     """
-    from runyard.doors.agent.agent_zero import install
+    from runyard.doors.agent.server.agent_zero import install
 
     written = [str(path) for path in install(Path(folder), session.location)]
     session.say("\n".join(["written:", *(f"  {path}" for path in written)]))

@@ -14,7 +14,7 @@ import pytest
 from command_line import Call, Said, call
 
 from runyard.cli.letitride import SECTIONS, letitride
-from runyard.doors.letitride import kept
+from runyard.doors.letitride import cache as kept
 
 FLAT = """
 simulation: {hands_per_session: 40}
@@ -169,7 +169,7 @@ def test_answers_are_kept_and_damaged_ones_made_again(
     first = typed("exact", "--json").out
     (path,) = kept.folder().glob("*.json")
     with monkeypatch.context() as patched:
-        patched.setattr("runyard.doors.letitride.answers._answer", pytest.fail)
+        patched.setattr("runyard.doors.letitride.exact.answers._answer", pytest.fail)
         assert typed("exact", "--json").out == first
     path.write_text(path.read_text()[:500])
     assert typed("exact", "--json").out == first
@@ -229,7 +229,7 @@ def test_ruin_of_flat_bets_is_exact_and_what_simulated_sessions_show(
     words = ("ruin", "flat.yaml", "--bankroll", "30,60,120", "--json")
     exact = typed(*words).last["ruin"]
     assert {each["method"] for each in exact} == {"exact"}
-    monkeypatch.setattr("runyard.doors.letitride.risk.flat_bonus", lambda game: None)
+    monkeypatch.setattr("runyard.doors.letitride.report.risk.flat_bonus", lambda game: None)
     simulated = typed(*words, "--sessions", "40000").last["ruin"]
     assert {each["method"] for each in simulated} == {"simulated"}
     for a, b in zip(exact, simulated, strict=True):

@@ -17,7 +17,7 @@ import pytest
 from command_line import Call, Said, call
 
 from runyard.backends.processes import close_pools
-from runyard.doors.letitride import charts
+from runyard.doors.letitride.report import charts
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from runyard import Yard
 from runyard.backends import NAMES as BACKENDS
 from runyard.doors.malice import MaliceBatch, Parts, replay, run_batch
-from runyard.doors.malice.audit import run_of
-from runyard.doors.malice.state import NAMES
-from runyard.doors.malice.task import logs_folder
+from runyard.doors.malice.logs.audit import run_of
+from runyard.doors.malice.run.task import logs_folder
+from runyard.doors.malice.society.state import NAMES
 from runyard.errors import BadSpec, BadTarget, CodeChangedWarning
 from runyard.events import Event, Notice, TaskEmitted
 from runyard.reports.progress import ALERT_KIND
@@ -267,7 +267,7 @@ def test_changed_parts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_report_has_a_section_with_pictures(whole: MaliceBatch, tmp_path: Path) -> None:
     folder = whole.folder.parent
     with Yard(folder.parent.parent) as yard:
-        from runyard.doors.malice.batch import collect
+        from runyard.doors.malice.batch.runs import collect
 
         page = collect(yard, folder.name).report(tmp_path / "report.html").read_text()
     for title in ("Who gets promoted", "Promotions", "Reputation", "Votes that counted", "Winners"):

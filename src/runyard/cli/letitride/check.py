@@ -15,7 +15,7 @@ from runyard.errors import UsageError
 @shared
 def validate(session: Session, config: str) -> int:
     """Check a configuration: every key, type, range, and whether settings contradict each other."""
-    from runyard.doors.letitride.config_file import read_file
+    from runyard.doors.letitride.config.file import read_file
 
     found = read_file(config)
     played, bankroll = found.simulation, found.bankroll
@@ -42,7 +42,7 @@ def init(session: Session, path: str, force: bool) -> int:
 
     The name says what is written: TOML for .toml, YAML for .yaml and .yml.
     """
-    from runyard.doors.letitride.config_file import starting_text
+    from runyard.doors.letitride.config.file import starting_text
     from runyard.spaces import whole_file
 
     if path == "-":

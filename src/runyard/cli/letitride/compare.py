@@ -13,8 +13,8 @@ from runyard.cli.table import table
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.results import SimulationResults
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.report.results import SimulationResults
     from runyard.stats.compare import Comparison
 
 
@@ -47,11 +47,11 @@ _UNITS = {
 @shared
 def compare(session: Session, configs: tuple[str, ...], **given: Any) -> int:
     """Play configurations on the same cards, and compare them session by session."""
-    from runyard.doors.letitride.comparison import compare_results
+    from runyard.doors.letitride.report.comparison import compare_results
 
     wanted = _configurations(configs, given)
     note = (lambda text: None) if given["quiet"] else session.note  # noqa: ARG005
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.simulate.controller import SimulationController
 
     found: dict[str, SimulationResults] = {}
     with session.yard(create=True) as yard:

@@ -60,7 +60,7 @@ def exact(session: Session, paytable: str, strategy: str, bonus: str | None, who
 
     Every hand is counted, so that nothing here is an estimate. Money is in base bets.
     """
-    from runyard.doors.letitride.answers import exact_answer
+    from runyard.doors.letitride.exact.answers import exact_answer
 
     pays = chosen.main_table(paytable)
     found = exact_answer(pays, chosen.strategy(strategy, pays), chosen.bonus_tables(bonus))

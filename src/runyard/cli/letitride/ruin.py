@@ -15,9 +15,9 @@ from runyard.cli.values import values_of
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.game import Game
-    from runyard.doors.letitride.ruin import Ruin
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.exact.ruin import Ruin
+    from runyard.doors.letitride.game.game import Game
 
 BETS = (10, 20, 50, 100, 200)
 """Bankrolls by default, in base bets; the configuration's own is added."""
@@ -59,7 +59,7 @@ def ruin(session: Session, config: str | None, **given: Any) -> int:
     where bets stay the same; otherwise simulated. CONFIG says what is played; options override it.
     """
     from runyard.doors.letitride import FullConfig, read_file
-    from runyard.doors.letitride.risk import risk_of_ruin
+    from runyard.doors.letitride.report.risk import risk_of_ruin
 
     if given["endless"] and given["hands"] is not None:
         raise UsageError("--endless sessions have no --hands", hint="drop one of the two")
@@ -100,9 +100,9 @@ def _games(config: FullConfig, given: dict[str, Any]) -> Callable[[int], Game]:
     """What is played from a bankroll."""
     from dataclasses import replace
 
-    from runyard.doors.letitride.game import game_of
-    from runyard.doors.letitride.money import dollars, pay_units
-    from runyard.doors.letitride.strategies import strategy_of
+    from runyard.doors.letitride.game.game import game_of
+    from runyard.doors.letitride.game.money import dollars, pay_units
+    from runyard.doors.letitride.game.strategies import strategy_of
 
     paytable, strategy = given["paytable"], given["strategy"]
     pays = config.paytables.main_table if paytable is None else chosen.main_table(paytable)
@@ -119,7 +119,7 @@ def _games(config: FullConfig, given: dict[str, Any]) -> Callable[[int], Game]:
 
 
 def _bankrolls(config: FullConfig, text: str | None) -> list[int]:
-    from runyard.doors.letitride.money import cents
+    from runyard.doors.letitride.game.money import cents
 
     if text is None:
         own, bet = config.bankroll.starting_amount, config.bankroll.base_bet
@@ -138,14 +138,14 @@ def _bankrolls(config: FullConfig, text: str | None) -> list[int]:
 def _told(found: Ruin) -> dict[str, Any]:
     import msgspec
 
-    from runyard.doors.letitride.money import dollars
+    from runyard.doors.letitride.game.money import dollars
 
     told = msgspec.structs.asdict(found) | {"bankroll": dollars(found.bankroll)}
     return told | {"method": "exact" if found.sessions is None else "simulated"}
 
 
 def _show(session: Session, found: Sequence[Ruin]) -> None:
-    from runyard.doors.letitride.money import dollars
+    from runyard.doors.letitride.game.money import dollars
 
     reasons = [name for name in found[0].stops if any(each.stops[name] for each in found)]
     reasons = [name for name in reasons if name != "insufficient_funds"]

@@ -13,13 +13,13 @@ from runyard.backends import NAMES as BACKENDS
 from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.running import EXIT_FAILED, code_of
 from runyard.cli.session import Session, examples, shared, style
-from runyard.doors.letitride.config_output import ChartName
+from runyard.doors.letitride.config.output import ChartName
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.blocks import Job
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.results import SimulationResults
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.engine.blocks import Job
+    from runyard.doors.letitride.report.results import SimulationResults
+    from runyard.doors.letitride.simulate.controller import SimulationController
     from runyard.spec.batch import Batch
     from runyard.stats.conditions import Verdict
 
@@ -91,8 +91,8 @@ def run(session: Session, config: str, **given: Any) -> int:
 
     The same command again goes on where it stopped; what is recorded is not played again.
     """
-    from runyard.doors.letitride.output import check_output
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.report.files import check_output
+    from runyard.doors.letitride.simulate.controller import SimulationController
 
     found = configured(config, given)
     check_output(found)
@@ -134,7 +134,7 @@ def run(session: Session, config: str, **given: Any) -> int:
 
 def configured(path: str, given: dict[str, Any]) -> FullConfig:
     """The configuration in a file, with what the command line says instead."""
-    from runyard.doors.letitride.config_file import read_file
+    from runyard.doors.letitride.config.file import read_file
 
     found = read_file(path)
     names = {"sessions": "num_sessions", "hands": "hands_per_session", "seed": "random_seed"}
@@ -148,7 +148,7 @@ def configured(path: str, given: dict[str, Any]) -> FullConfig:
 
 def warm(controller: SimulationController, job: Job, note: Callable[[str], Any]) -> None:
     """Get the kernel ready, and say so where it had to be compiled."""
-    from runyard.doors.letitride.engine import has_kernel
+    from runyard.doors.letitride.engine.play import has_kernel
 
     warmth = controller.warm_up(job)
     if warmth.compiled:
@@ -167,7 +167,7 @@ def _played(
 ) -> SimulationResults:
     if given["until"] is None:
         return controller.run_batch(batch, job, progress=progress, fresh=given["fresh"])
-    from runyard.doors.letitride.until import read_condition, run_until
+    from runyard.doors.letitride.simulate.until import read_condition, run_until
 
     def on_look(verdict: Verdict, blocks: int) -> None:
         note(f"{blocks * job.size:,} sessions: {verdict.text}")
@@ -182,7 +182,7 @@ def _played(
 
 
 def _show(session: Session, results: SimulationResults, verbosity: int) -> None:
-    from runyard.doors.letitride.words import hand_rows, histogram_text, summary
+    from runyard.doors.letitride.report.words import hand_rows, histogram_text, summary
 
     found = results.aggregate
     session.say(summary(found))
@@ -212,7 +212,7 @@ def _show_speed(session: Session, results: SimulationResults, seconds: float, be
 
 
 def _reasons() -> tuple[str, ...]:
-    from runyard.doors.letitride.game import STOP_REASONS
+    from runyard.doors.letitride.game.game import STOP_REASONS
 
     return STOP_REASONS
 

@@ -16,7 +16,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import screen_width
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.calibration import Calibrated, Calibration
+    from runyard.doors.malice.replays.calibration import Calibrated, Calibration
 
 NARROWEST = 16
 """Columns that a figure's name has at least."""
@@ -55,7 +55,7 @@ def calibrate(session: Session, folder: Path, **given: Any) -> int:
     Each published figure, and the range in which 95 of 100 simulated batches of the same size
     have it. Exit code 4: one of them lies outside.
     """
-    from runyard.doors.malice.calibration import calibrate as calibrated
+    from runyard.doors.malice.replays.calibration import calibrate as calibrated
 
     with session.yard(create=True) as yard:
         found = calibrated(folder, yard=yard, **given)

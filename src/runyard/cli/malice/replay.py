@@ -11,7 +11,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.replaying import Replay
+    from runyard.doors.malice.replays.replay import Replay
 
 EXIT_DIFFERS = 1
 SHOWN = 20
@@ -27,8 +27,8 @@ def replay(session: Session, folder: Path) -> int:
     or a folder of several such. The gates' verdicts and penalties are taken from the log. Exit
     code 1: an event differs, and its place is named; 5: there is no run.
     """
-    from runyard.doors.malice.dataset import batch_folders
-    from runyard.doors.malice.replaying import replay as replayed
+    from runyard.doors.malice.logs.dataset import batch_folders
+    from runyard.doors.malice.replays.replay import replay as replayed
 
     found = [replayed(each) for each in batch_folders(folder)]
     for each in found:
@@ -66,8 +66,8 @@ def _show(session: Session, found: Replay) -> None:
 
 
 def _show_rates(session: Session, found: list[Replay]) -> None:
-    from runyard.doors.malice.statistics import mallory_rates
-    from runyard.doors.malice.summary import share
+    from runyard.doors.malice.report.statistics import mallory_rates
+    from runyard.doors.malice.report.summary import share
 
     for when, rates in mallory_rates([each.records for each in found]).items():
         words = "ends as BINDER" if when == "final" else "was ever BINDER"
@@ -76,7 +76,7 @@ def _show_rates(session: Session, found: list[Replay]) -> None:
 
 
 def _document(found: list[Replay]) -> dict[str, Any]:
-    from runyard.doors.malice.statistics import figures, mallory_rates
+    from runyard.doors.malice.report.statistics import figures, mallory_rates
 
     compared = {
         kind: {

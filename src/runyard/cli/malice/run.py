@@ -19,12 +19,12 @@ from runyard.cli.running import (
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
-from runyard.doors.malice.experiment import PARTS
-from runyard.doors.malice.immune import MODES
+from runyard.doors.malice.run.experiment import PARTS
+from runyard.doors.malice.society.immune import MODES
 from runyard.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.batch import MaliceBatch
+    from runyard.doors.malice.batch.runs import MaliceBatch
     from runyard.stats.compare import Comparison
 
 
@@ -92,7 +92,7 @@ def run(session: Session, **given: Any) -> int:
     experiment, compared with the whole one run by run, on the same random numbers. The same
     command again goes on where it stopped.
     """
-    from runyard.doors.malice.batch import carry_out, collect, describe
+    from runyard.doors.malice.batch.runs import carry_out, collect, describe
 
     rules = assignments(given.pop("grid"), "--grid")
     grid = {name: _numbers(name, text) for name, text in rules.items()}
@@ -120,7 +120,7 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 
 def _tell(session: Session, found: MaliceBatch) -> int:
     """Say what came out, for people or as JSON; the exit code that it stands for."""
-    from runyard.doors.malice.results import RESULTS, SUMMARY
+    from runyard.doors.malice.report.results import RESULTS, SUMMARY
 
     result = found.result
     stats = result.stats

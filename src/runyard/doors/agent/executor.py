@@ -16,17 +16,18 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from runyard.backends import NAMES, backend_class
-from runyard.doors.agent import arguments as read
-from runyard.doors.agent import looking, words
-from runyard.doors.agent.adding import add, wanted
-from runyard.doors.agent.arguments import BadCall
-from runyard.doors.agent.exports import FORMATS, export
-from runyard.doors.agent.figures import figures
-from runyard.doors.agent.launch import backend_for, launch
-from runyard.doors.agent.ledger import NAME, ORDERS, Ledger
-from runyard.doors.agent.model import Response, TaskStatus
-from runyard.doors.agent.queue import cancel
-from runyard.doors.agent.waiting import Heard, Seen, done, until_done
+from runyard.doors.agent.inputs import arguments as read
+from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.queue import views as looking
+from runyard.doors.agent.queue import words
+from runyard.doors.agent.queue.adding import add, wanted
+from runyard.doors.agent.queue.async_queue import cancel
+from runyard.doors.agent.queue.exports import FORMATS, export
+from runyard.doors.agent.queue.figures import figures
+from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
+from runyard.doors.agent.queue.model import Response, TaskStatus
+from runyard.doors.agent.queue.waiting import Heard, Seen, done, until_done
+from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
 from runyard.spec.status import FINAL_STATES

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from agent_queue import Queue, opened
 
-from runyard.doors.agent.calls.code import KEPT
-from runyard.doors.agent.functions import GRACE
+from runyard.doors.agent.functions.code import KEPT
+from runyard.doors.agent.functions.registry import GRACE
 from runyard.spec.batch import decode_listed
 
 SERVER = """

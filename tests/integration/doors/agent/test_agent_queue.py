@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import runyard
 from runyard.doors.agent import BatchQueue, Priority, TaskStatus
-from runyard.doors.agent.arguments import TASK_FIELDS, USAGE
 from runyard.doors.agent.executor import once
-from runyard.doors.agent.exports import COLUMNS
+from runyard.doors.agent.inputs.arguments import TASK_FIELDS, USAGE
+from runyard.doors.agent.queue.exports import COLUMNS
 from runyard.errors import UsageError
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.doors.agent import arguments as read
-from runyard.doors.agent.arguments import BadCall
-from runyard.doors.agent.model import Priority
+from runyard.doors.agent.inputs import arguments as read
+from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.queue.model import Priority
 
 MEANT = [
     (read.whole, ("5", "n", 1, 10), 5),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.doors.agent.settings import Limits, Settings, read_settings
+from runyard.doors.agent.inputs.settings import Limits, Settings, read_settings
 from runyard.errors import UsageError
 
 

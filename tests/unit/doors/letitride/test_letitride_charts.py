@@ -8,11 +8,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import charts, columns
-from runyard.doors.letitride.aggregate import Aggregate
-from runyard.doors.letitride.config import FullConfig, StrategyName
-from runyard.doors.letitride.config_output import ChartConfig
-from runyard.doors.letitride.words import histogram_text
+from runyard.doors.letitride.config.model import FullConfig, StrategyName
+from runyard.doors.letitride.config.output import ChartConfig
+from runyard.doors.letitride.engine import columns
+from runyard.doors.letitride.report import charts
+from runyard.doors.letitride.report.aggregate import Aggregate
+from runyard.doors.letitride.report.words import histogram_text
 
 
 def sessions(config: dict[str, Any], **cents: list[int]) -> Aggregate:

@@ -10,18 +10,13 @@ import numba
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import (
-    engine,
-    kept,
-    kernel,
-    kernel_cards,
-    kernel_rules,
-    reference,
-    tables,
-)
-from runyard.doors.letitride.config import FullConfig
-from runyard.doors.letitride.game import game_of
-from runyard.doors.letitride.generator import session_seeds
+from runyard.doors.letitride import cache as kept
+from runyard.doors.letitride.cards import tables
+from runyard.doors.letitride.cards.generator import session_seeds
+from runyard.doors.letitride.config.model import FullConfig
+from runyard.doors.letitride.engine import kernel, kernel_cards, kernel_rules, reference
+from runyard.doors.letitride.engine import play as engine
+from runyard.doors.letitride.game.game import game_of
 
 
 def test_without_a_place_on_disk_functions_are_compiled_all_the_same(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from letitride_configs import configurations
 
 from runyard.doors.letitride import FullConfig, read_file
-from runyard.doors.letitride.config_file import starting_text
+from runyard.doors.letitride.config.file import starting_text
 from runyard.errors import NotFound, UsageError
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "letitride"

@@ -10,12 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import exact, tables
-from runyard.doors.letitride.cards import five_card_category
-from runyard.doors.letitride.facts import HandFacts
-from runyard.doors.letitride.optimal import optimal
-from runyard.doors.letitride.paytables import BONUS, STANDARD, MainTable
-from runyard.doors.letitride.strategies import (
+from runyard.doors.letitride.cards import tables
+from runyard.doors.letitride.cards.cards import five_card_category
+from runyard.doors.letitride.cards.facts import HandFacts
+from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, MainTable
+from runyard.doors.letitride.exact import tally as exact
+from runyard.doors.letitride.game.optimal import optimal
+from runyard.doors.letitride.game.strategies import (
     Aggressive,
     Always,
     Basic,

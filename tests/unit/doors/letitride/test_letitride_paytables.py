@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from runyard.doors.letitride.paytables import BONUS, STANDARD, BonusTable, MainTable
+from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, BonusTable, MainTable
 from runyard.errors import UsageError
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.doors.malice import Message, Rules, SocialVoteSystem, State
-from runyard.doors.malice.state import (
+from runyard.doors.malice.society.state import (
     NAMES,
     Event,
     Penalised,
@@ -177,6 +177,6 @@ def test_a_step_changes_no_state_but_its_own(said: list[tuple[str, list[str], in
 
 
 def _vote(target: str):
-    from runyard.doors.malice.symbols import read_symbols
+    from runyard.doors.malice.society.symbols import read_symbols
 
     return read_symbols(f"⟦VOTE:{target}⟧").votes[0]

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from runyard.doors.malice.agents import Contrarian, Promoter, Scene, Strategist
-from runyard.doors.malice.chance import Chance
-from runyard.doors.malice.floor import Floor, Pace
-from runyard.doors.malice.gates import GateKeeper, published_gates
-from runyard.doors.malice.immune import ImmuneSystem
-from runyard.doors.malice.state import NAMES, State, Status, User
-from runyard.doors.malice.symbols import read_symbols
+from runyard.doors.malice.society.agents import Contrarian, Promoter, Scene, Strategist
+from runyard.doors.malice.society.chance import Chance
+from runyard.doors.malice.society.floor import Floor, Pace
+from runyard.doors.malice.society.gates import GateKeeper, published_gates
+from runyard.doors.malice.society.immune import ImmuneSystem
+from runyard.doors.malice.society.state import NAMES, State, Status, User
+from runyard.doors.malice.society.symbols import read_symbols
 from runyard.errors import BadSpec
 
 DRAWS = 400
@@ -145,7 +145,7 @@ def test_many_promotions_raise_the_frequency_up_to_its_cap() -> None:
 
 
 def test_adjustments_are_apart_and_damped_by_what_is_remembered() -> None:
-    from runyard.doors.malice.immune import ImmuneRules
+    from runyard.doors.malice.society.immune import ImmuneRules
 
     immune = ImmuneSystem(rules=ImmuneRules(lowest=0.001, least_change=0.0001))
     found = [made for t in range(1, 41) if (made := immune.observe(t, 0)) is not None]

@@ -11,7 +11,7 @@ import pytest
 from malice_batch import EVENTS, NAME, line, write_batch
 
 from runyard.doors.malice import replay
-from runyard.doors.malice.dataset import batch_folders, read_batch
+from runyard.doors.malice.logs.dataset import batch_folders, read_batch
 from runyard.errors import NotFound, UsageError
 
 LOG = f"events/{NAME}_d1m.jsonl"

@@ -18,9 +18,9 @@ from runyard.doors.malice import (
     State,
     replay,
 )
-from runyard.doors.malice.state import Status, User
-from runyard.doors.malice.symbols import CIVIL
-from runyard.doors.malice.transcript import Transcript
+from runyard.doors.malice.logs.transcript import Transcript
+from runyard.doors.malice.society.state import Status, User
+from runyard.doors.malice.society.symbols import CIVIL
 
 EAGER = Rules(promote_at=1, demote_at=-1)
 """Rules under which many rise and fall again."""

@@ -1,0 +1,132 @@
+"""The functions that a task can name, each at a place that any worker can import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from runyard.attempt.load import load
+from runyard.doors.agent.inputs.arguments import BadCall, meant
+from runyard.doors.agent.inputs.settings import Settings
+from runyard.errors import UsageError
+from runyard.spec.task import Target, check_parameters, marked
+
+GROUP = "runyard.functions"
+"""The entry points by which packages bring functions of their own."""
+
+_HERE = "runyard.doors.agent.functions"
+BUILT_IN = {
+    "code_execution": f"{_HERE}.code:code_execution",
+    "knowledge_search": f"{_HERE}.knowledge:knowledge_search",
+    "memory": f"{_HERE}.memory:memory",
+    "custom_function": f"{_HERE}.code:custom_function",
+    "tool": f"{_HERE}.tool:tool",
+    "simulate": f"{_HERE}.simulate:simulate",
+}
+RUN_CODE = ("code_execution", "custom_function")
+"""Those that run what a model wrote."""
+
+GRACE = 5.0
+"""Seconds that the sandbox has, after the time limit of code, to hand in what the code printed."""
+
+
+class Known(NamedTuple):
+    """A function that a task can name."""
+
+    name: str
+    target: Target
+    function: Callable[..., Any]
+    check: Callable[[Settings, dict[str, Any]], None] | None  # what it says of its parameters
+
+
+class Functions:
+    """Finds functions by the names that agents use, and names by what is on record.
+
+    A name is looked up among those that packages, the owner's settings and `@task` have put there,
+    and is never taken apart: no module is imported and no attribute read because of it.
+    """
+
+    def __init__(self, settings: Settings, root: str) -> None:
+        self._settings = settings
+        self._root = root
+        self._found: dict[str, Known] = {}
+        self._checked: set[tuple[str, tuple[str, ...]]] = set()
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        brought = {point.name: point.value for point in entry_points(group=GROUP)}
+        return {**brought, **self._settings.functions, **BUILT_IN}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {place: name for name, place in self._places.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """Every name there is, the built-in ones first."""
+        return [*BUILT_IN, *sorted((self._places.keys() | marked().keys()) - BUILT_IN.keys())]
+
+    def find(self, name: str) -> Known:
+        """The function of this name; any other name is refused with the list of known ones."""
+        if name not in self._found:
+            self._found[name] = self._load(name)
+        return self._found[name]
+
+    def check(self, known: Known, params: dict[str, Any]) -> None:
+        """Refuse parameters that the function does not take, and name those that are missing."""
+        key = known.name, tuple(params)
+        if key not in self._checked:
+            check_parameters(known.function, params)
+            self._checked.add(key)
+        if known.check is not None:
+            known.check(self._settings, params)
+
+    def name_of(self, target: Target) -> str:
+        """What an agent calls the function behind a target."""
+        return self._names.get(target.ref, target.ref)
+
+    def _load(self, name: str) -> Known:
+        if name in self._places:
+            return self._placed(name, self._places[name])
+        function = marked().get(name)
+        if function is None:
+            hint = f"{meant(name, self.names)}use one of: {', '.join(self.names)}"
+            raise BadCall(f"there is no function {name[:60]!r}", hint=hint)
+        target = Target.of(function)
+        if target.kind == "value":  # it has been replaced since, or its name is another's
+            raise BadCall(f"the function {name!r} can't be used: it can't be imported by its name")
+        return Known(name, target, function, None)
+
+    def _placed(self, name: str, place: str) -> Known:
+        try:
+            target = Target.parse(place)
+            function = load(target, self._root)
+        except UsageError as error:
+            raise BadCall(f"the function {name!r} can't be used: {error.message}") from error
+        home = sys.modules.get(function.__module__) if name in BUILT_IN else None
+        return Known(name, target, function, getattr(home, "check", None))
+
+
+def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
+    """The time limit that the engine enforces on a task.
+
+    The limit of code is enforced by the sandbox, which keeps what the code has printed; the engine
+    ends the worker if the sandbox does not.
+    """
+    if limit is None or not _is_sandboxed(name, params):
+        return limit
+    return limit + GRACE
+
+
+def own_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
+    """The inverse of `engine_limit`."""
+    if limit is None or not _is_sandboxed(name, params):
+        return limit
+    return max(0.0, round(limit - GRACE, 6))
+
+
+def _is_sandboxed(name: str, params: dict[str, Any]) -> bool:
+    return name in RUN_CODE and "function" not in params

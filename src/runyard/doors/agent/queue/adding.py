@@ -1,0 +1,160 @@
+"""How tasks get into a queue: read, settled one by one, and appended in one transaction."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from runyard.doors.agent.functions.registry import RUN_CODE, engine_limit
+from runyard.doors.agent.inputs.arguments import MOST_NAME, BadCall, Wanted, spelled, task_of
+from runyard.doors.agent.queue.ledger import OPTIONS, OWNER, Ledger
+from runyard.errors import UsageError
+from runyard.schedule.registration import register
+from runyard.spec.batch import Batch, ListedTask, decode_listed, encode_listed
+from runyard.spec.status import COMPLETED
+from runyard.spec.status import Status as TaskStatus
+from runyard.store.base import Transaction
+from runyard.store.rows import BatchRow
+
+_BEFORE = "name a task by its id, or by the name of an earlier one in this call"
+
+
+class Refused(NamedTuple):
+    """A task that was not added."""
+
+    place: int  # in the list that was given
+    name: str
+    reason: str
+
+
+class Settled(NamedTuple):
+    """A task that can be added if what it depends on is there."""
+
+    name: str
+    priority: int
+    content: bytes
+    depends_on: tuple[str, ...]
+
+
+class Added(NamedTuple):
+    """What became of the tasks of one call."""
+
+    numbers: list[int]
+    refused: list[Refused]
+
+
+def add(ledger: Ledger, wanted: Iterable[Wanted | Refused]) -> Added:
+    """Append tasks in one go; those that can't be are left out, with the reason for each."""
+    with _unswept():
+        settled = [_settled(ledger, at, each) for at, each in enumerate(wanted)]
+        return ledger.yard.store.write(lambda tx: _append(ledger, tx, settled))
+
+
+def wanted(place: int, given: Any) -> Wanted | Refused:
+    """One task of a list, read; or why it can't be."""
+    try:
+        return task_of(given)
+    except BadCall as error:
+        name = spelled(given.get("name", ""))[:MOST_NAME] if isinstance(given, dict) else ""
+        return Refused(place, name, _one_line(error))
+
+
+def _one_line(error: UsageError) -> str:
+    """An error as one sentence with what to do."""
+    return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+def _settled(ledger: Ledger, at: int, each: Wanted | Refused) -> Settled | Refused:
+    if isinstance(each, Refused):
+        return each
+    try:
+        known = ledger.functions.find(each.function)
+        ledger.functions.check(known, each.params)
+        timeout = each.timeout
+        if timeout is None and known.name in RUN_CODE:
+            timeout = ledger.settings.limits.wall
+        timeout = engine_limit(known.name, each.params, timeout)
+        task = ListedTask(
+            known.target, each.params, each.name, (), int(each.priority), timeout,
+            each.max_retries,
+        )  # fmt: skip
+        # Nothing but text and numbers: of those there may be a hundred thousand.
+        return Settled(each.name, task.priority, encode_listed(task), tuple(each.depends_on))
+    except UsageError as error:
+        return Refused(at, each.name, _one_line(error))
+
+
+def _append(ledger: Ledger, tx: Transaction, settled: list[Settled | Refused]) -> Added:
+    row = _row(ledger, tx)
+    start = row.next_task
+    rows, refused = [], []
+    names: dict[str, int | None] = {}  # of tasks that came before in this call
+    for at, each in enumerate(settled):
+        if isinstance(each, Refused):
+            names[each.name] = None
+            refused.append(each)
+            continue
+        content = each.content
+        after: Sequence[int] = ()
+        try:
+            if each.depends_on:
+                after = sorted({_before(ledger, tx, row, names, b) for b in each.depends_on})
+                listed = msgspec.structs.replace(decode_listed(content), after=tuple(after))
+                content = encode_listed(listed)
+            rows.append((each.name, each.priority, content, after))
+            names[each.name] = start + len(rows) - 1
+        except UsageError as error:
+            names[each.name] = None
+            refused.append(Refused(at, each.name, _one_line(error)))
+    if rows:
+        tx.add_tasks(row.id, rows)
+    return Added(list(range(start, start + len(rows))), refused)
+
+
+def _before(
+    ledger: Ledger, tx: Transaction, row: BatchRow, names: dict[str, int | None], text: str
+) -> int:
+    """The number of a task that another one is to come after."""
+    if text in names:
+        found = names[text]
+        if found is None:
+            raise BadCall(f"it depends on {text!r}, which was refused")
+        return found
+    try:
+        number = ledger.number_of(text)
+    except BadCall:
+        raise BadCall(f"it depends on {text[:60]!r}, which is not there", hint=_BEFORE) from None
+    if tx.task(row.id, number) is None:
+        raise BadCall(f"it depends on {text!r}, which is not there", hint=_BEFORE)
+    ended = tx.outcome(row.id, number)
+    if ended is not None and ended.status != COMPLETED:
+        status = TaskStatus.of(ended.status)
+        raise BadCall(f"it depends on {ledger.id_of(number)}, which is {status}")
+    return number
+
+
+def _row(ledger: Ledger, tx: Transaction) -> BatchRow:
+    """The queue's row, made if need be, and locked until the transaction ends."""
+    if not ledger.exists(tx):
+        batch = Batch(None, None, (), ledger.name, None, "msgpack", OPTIONS)
+        return register(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
+    locked = tx.batch_by_id(ledger.row(tx).id)
+    assert locked is not None
+    return locked
+
+
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """Without garbage collection: thousands of tasks make no cycles, and sweeping takes long."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

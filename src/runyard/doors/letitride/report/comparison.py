@@ -1,0 +1,56 @@
+"""Configurations compared on the same cards: session n of each is dealt the same hands.
+
+What both share cancels out, so that far fewer sessions show a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runyard.doors.letitride.game.money import cents
+from runyard.doors.letitride.report.results import SimulationResults
+from runyard.errors import UsageError
+from runyard.stats.compare import Better, Comparison, compare_all
+
+METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
+"""What sessions can be compared on: profit in base bets; won and ruined are true or false."""
+
+
+def compare_results(
+    found: Mapping[str, SimulationResults], metric: str = "profit", level: float = 0.95
+) -> list[Comparison]:
+    """Each configuration with each other one, paired by session; seats of a table are added up."""
+    sizes = {name: results.total_sessions for name, results in found.items()}
+    if len(set(sizes.values())) > 1:
+        raise UsageError(
+            f"sessions don't pair: {', '.join(f'{n} has {size:,}' for n, size in sizes.items())}",
+            hint="give --sessions",
+        )
+    values = {name: per_session(results, metric) for name, results in found.items()}
+    better: Better = "lower" if metric in ("drawdown", "ruined") else "higher"
+    return compare_all(values, paired=True, level=level, metric=metric, better=better)
+
+
+def per_session(results: SimulationResults, metric: str) -> NDArray[Any]:
+    """A figure for each session, in order; where several seats share one, their mean."""
+    found = np.concatenate([_figure(results, columns, metric) for _, columns in results.blocks()])
+    return found if results.seats == 1 else found.reshape(-1, results.seats).mean(axis=1)
+
+
+def _figure(results: SimulationResults, columns: dict[str, Any], metric: str) -> NDArray[Any]:
+    bankroll = results.config.bankroll
+    base, start = cents(bankroll.base_bet), cents(bankroll.starting_amount)
+    profit = columns["final_bankroll"] - start
+    figures: dict[str, NDArray[Any]] = {
+        "profit": profit / base,
+        "won": profit > 0,
+        "hands": columns["hands_played"],
+        "wagered": columns["total_wagered"] / base,
+        "drawdown": columns["max_drawdown"] / base,
+        "ruined": columns["stop_reason"] == 3,
+    }
+    return figures[metric]
