@@ -17,7 +17,7 @@ from runyard.doors.letitride.config.output import ChartName
 
 if TYPE_CHECKING:
     from runyard.doors.letitride.config.model import FullConfig
-    from runyard.doors.letitride.engine.blocks import Job
+    from runyard.doors.letitride.engine.blocks import SimulationJob
     from runyard.doors.letitride.report.results import SimulationResults
     from runyard.doors.letitride.simulate.controller import SimulationController
     from runyard.spec.batch import Batch
@@ -146,7 +146,7 @@ def configured(path: str, given: dict[str, Any]) -> FullConfig:
     return found.with_(simulation=changes) if changes else found
 
 
-def warm(controller: SimulationController, job: Job, note: Callable[[str], Any]) -> None:
+def warm(controller: SimulationController, job: SimulationJob, note: Callable[[str], Any]) -> None:
     """Get the kernel ready, and say so where it had to be compiled."""
     from runyard.doors.letitride.engine.play import has_kernel
 
@@ -160,7 +160,7 @@ def warm(controller: SimulationController, job: Job, note: Callable[[str], Any])
 def _played(
     controller: SimulationController,
     batch: Batch,
-    job: Job,
+    job: SimulationJob,
     given: dict[str, Any],
     progress: bool,
     note: Callable[[str], Any],

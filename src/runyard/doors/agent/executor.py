@@ -26,7 +26,7 @@ from runyard.doors.agent.queue.exports import FORMATS, export
 from runyard.doors.agent.queue.figures import figures
 from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
 from runyard.doors.agent.queue.model import Response, TaskStatus
-from runyard.doors.agent.queue.waiting import Heard, Seen, done, until_done
+from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_done
 from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
@@ -95,7 +95,7 @@ class BatchExecutor:
         return Response(words.clipped(text), data=data, ok=False)
 
     async def wait(
-        self, seconds: Any = 60.0, heard: Heard | None = None, *, tasks: Any = None
+        self, seconds: Any = 60.0, heard: OnProgress | None = None, *, tasks: Any = None
     ) -> Response:
         """Wait until the queue is done or nothing runs, at most `seconds`; its status then.
 
@@ -114,7 +114,7 @@ class BatchExecutor:
             return self._refusal(type(error).__name__, error.message, error.hint)
 
     async def perform_wait(
-        self, seconds: Any = None, seen: Seen | None = None, *, tasks: Any = None
+        self, seconds: Any = None, seen: OnStatus | None = None, *, tasks: Any = None
     ) -> Response:
         """Wait like `wait`, or raise what is wrong with the call; `seen` gets each status."""
         most = None if seconds is None else read.duration(seconds, "seconds")

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from runyard.doors.malice.society.agents import Contrarian, Promoter, Scene, Strategist
-from runyard.doors.malice.society.chance import Chance
-from runyard.doors.malice.society.floor import Floor, Pace
+from runyard.doors.malice.society.chance import RandomStream
+from runyard.doors.malice.society.floor import Floor, Pacing
 from runyard.doors.malice.society.gates import GateKeeper, published_gates
 from runyard.doors.malice.society.immune import ImmuneSystem
 from runyard.doors.malice.society.state import NAMES, State, Status, User
@@ -25,7 +25,7 @@ def state(**changed: User) -> State:
 
 def choices(agent: Promoter | Contrarian, at: State) -> set[tuple[str, str] | None]:
     """Everything that an agent chooses, sooner or later."""
-    chance = Chance(1, agent.name)
+    chance = RandomStream(1, agent.name)
     return {agent.choose(at, chance) for _ in range(DRAWS)}
 
 
@@ -60,7 +60,7 @@ def test_without_a_leader_contrarians_promote() -> None:
 
 
 def test_an_agent_votes_as_often_as_it_is_told_to() -> None:
-    chance = Chance(3, "alice")
+    chance = RandomStream(3, "alice")
     agent = Promoter("alice", 0.5)
     at = state(mallory=User("mallory", blocks=1))
     votes = sum(bool(read_symbols(agent.speak(Scene(at, chance))).votes) for _ in range(2000))
@@ -69,13 +69,13 @@ def test_an_agent_votes_as_often_as_it_is_told_to() -> None:
 
 
 def test_nobody_speaks_four_times_within_the_window() -> None:
-    floor, spoke = Floor(NAMES, Chance(5, "floor")), {name: [] for name in NAMES}
+    floor, spoke = Floor(NAMES, RandomStream(5, "floor")), {name: [] for name in NAMES}
     times = []
     for _ in range(300):
         name = floor.next()
         spoke[name].append(floor.time)
         times.append(floor.time)
-    pace = Pace()
+    pace = Pacing()
     least = pace.window - (pace.most - pace.least)
     assert all(b - a >= pace.least + pace.latency for a, b in pairwise(times))
     for at in spoke.values():
@@ -84,7 +84,7 @@ def test_nobody_speaks_four_times_within_the_window() -> None:
 
 
 def keeper(bound_late: float = 1.0) -> GateKeeper:
-    return GateKeeper(published_gates(), Chance(1, "gates"), bound_late=bound_late)
+    return GateKeeper(published_gates(), RandomStream(1, "gates"), bound_late=bound_late)
 
 
 def test_a_message_without_a_gate_gets_the_late_one_and_insults_are_blocked() -> None:

@@ -17,7 +17,7 @@ from runyard.attempt.load import load
 from runyard.doors.agent.functions.registry import own_limit
 from runyard.doors.agent.inputs.arguments import BadCall, mapping
 from runyard.doors.agent.inputs.settings import Settings, read_settings
-from runyard.doors.agent.sandbox.program import LATE, Ran, level_of, run
+from runyard.doors.agent.sandbox.program import LATE, ProgramResult, level_of, run
 from runyard.errors import CommandFailed, TaskTimeout, UsageError
 from runyard.events import Redactor
 from runyard.spaces import read_file, walk
@@ -120,7 +120,7 @@ def _returned(answer: Path, most: int, found: dict[str, Any]) -> Any:
         raise CommandFailed(text, value=found) from error
 
 
-def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: str) -> Ran:
+def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: str) -> ProgramResult:
     digest = hashlib.sha256(code.encode()).hexdigest()
     shown = Redactor().redact_text(code[:_AUDITED])
     ctx.emit("code_executed", runtime=kind, sha256=digest, code=shown, level=level_of(settings))
@@ -141,7 +141,7 @@ def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: st
     )  # fmt: skip
 
 
-def _told(ctx: Context, ran: Ran, own: set[str]) -> dict[str, Any]:
+def _told(ctx: Context, ran: ProgramResult, own: set[str]) -> dict[str, Any]:
     """What a program left behind; raised, with that, where it did not end well."""
     clean = Redactor().redact_text
     stdout, stderr = clean(ran.stdout), clean(ran.stderr)

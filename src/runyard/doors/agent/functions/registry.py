@@ -33,7 +33,7 @@ GRACE = 5.0
 """Seconds that the sandbox has, after the time limit of code, to hand in what the code printed."""
 
 
-class Known(NamedTuple):
+class RegisteredFunction(NamedTuple):
     """A function that a task can name."""
 
     name: str
@@ -52,7 +52,7 @@ class Functions:
     def __init__(self, settings: Settings, root: str) -> None:
         self._settings = settings
         self._root = root
-        self._found: dict[str, Known] = {}
+        self._found: dict[str, RegisteredFunction] = {}
         self._checked: set[tuple[str, tuple[str, ...]]] = set()
 
     @cached_property
@@ -69,13 +69,13 @@ class Functions:
         """Every name there is, the built-in ones first."""
         return [*BUILT_IN, *sorted((self._places.keys() | marked().keys()) - BUILT_IN.keys())]
 
-    def find(self, name: str) -> Known:
+    def find(self, name: str) -> RegisteredFunction:
         """The function of this name; any other name is refused with the list of known ones."""
         if name not in self._found:
             self._found[name] = self._load(name)
         return self._found[name]
 
-    def check(self, known: Known, params: dict[str, Any]) -> None:
+    def check(self, known: RegisteredFunction, params: dict[str, Any]) -> None:
         """Refuse parameters that the function does not take, and name those that are missing."""
         key = known.name, tuple(params)
         if key not in self._checked:
@@ -88,7 +88,7 @@ class Functions:
         """What an agent calls the function behind a target."""
         return self._names.get(target.ref, target.ref)
 
-    def _load(self, name: str) -> Known:
+    def _load(self, name: str) -> RegisteredFunction:
         if name in self._places:
             return self._placed(name, self._places[name])
         function = marked().get(name)
@@ -98,16 +98,16 @@ class Functions:
         target = Target.of(function)
         if target.kind == "value":  # it has been replaced since, or its name is another's
             raise BadCall(f"the function {name!r} can't be used: it can't be imported by its name")
-        return Known(name, target, function, None)
+        return RegisteredFunction(name, target, function, None)
 
-    def _placed(self, name: str, place: str) -> Known:
+    def _placed(self, name: str, place: str) -> RegisteredFunction:
         try:
             target = Target.parse(place)
             function = load(target, self._root)
         except UsageError as error:
             raise BadCall(f"the function {name!r} can't be used: {error.message}") from error
         home = sys.modules.get(function.__module__) if name in BUILT_IN else None
-        return Known(name, target, function, getattr(home, "check", None))
+        return RegisteredFunction(name, target, function, getattr(home, "check", None))
 
 
 def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:

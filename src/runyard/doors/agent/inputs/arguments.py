@@ -27,7 +27,7 @@ class BadCall(UsageError):
     """An action was called in a way that can't be read; says how to call it."""
 
 
-class Wanted(NamedTuple):
+class TaskRequest(NamedTuple):
     """One task that somebody wants to add, read but not yet known to be possible."""
 
     name: str
@@ -92,7 +92,7 @@ def how(action: str) -> str:
     return USAGE.get(action, action)
 
 
-def task_of(given: Any) -> Wanted:
+def task_of(given: Any) -> TaskRequest:
     """One task, as `add` and `add_batch` take it."""
     if isinstance(given, str):
         given = _parsed(given, "a task")
@@ -103,7 +103,7 @@ def task_of(given: Any) -> Wanted:
         needed = "name" if "name" not in found else "function"
         raise BadCall(f"a task needs a {needed}", hint=f"call it as {how('add')}")
     before = listing(found["depends_on"], "depends_on") if "depends_on" in found else []
-    return Wanted(
+    return TaskRequest(
         text(found["name"], "name")[:MOST_NAME],
         text(found["function"], "function"),
         mapping(found["params"], "params") if "params" in found else {},

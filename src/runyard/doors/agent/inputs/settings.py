@@ -31,7 +31,7 @@ FILE = "agent.toml"
 LEVELS = ("none", "process", "bubblewrap")
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one piece of model-written code may use."""
 
     cpu: float = 60.0  # seconds of one process
@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: list[str] = []
     knowledge: tuple[str, ...] = (".",)
     allowed: list[str] = []
-    limits: Limits = Limits()
+    limits: CodeLimits = CodeLimits()
     functions: dict[str, str] = {}
     servers: dict[str, Server] = {}
 

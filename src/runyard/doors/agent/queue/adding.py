@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runyard.doors.agent.functions.registry import RUN_CODE, engine_limit
-from runyard.doors.agent.inputs.arguments import MOST_NAME, BadCall, Wanted, spelled, task_of
+from runyard.doors.agent.inputs.arguments import MOST_NAME, BadCall, TaskRequest, spelled, task_of
 from runyard.doors.agent.queue.ledger import OPTIONS, OWNER, Ledger
 from runyard.errors import UsageError
 from runyard.schedule.registration import register
@@ -24,7 +24,7 @@ from runyard.store.rows import BatchRow
 _BEFORE = "name a task by its id, or by the name of an earlier one in this call"
 
 
-class Refused(NamedTuple):
+class RefusedTask(NamedTuple):
     """A task that was not added."""
 
     place: int  # in the list that was given
@@ -32,7 +32,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-class Settled(NamedTuple):
+class PreparedTask(NamedTuple):
     """A task that can be added if what it depends on is there."""
 
     name: str
@@ -45,23 +45,23 @@ class Added(NamedTuple):
     """What became of the tasks of one call."""
 
     numbers: list[int]
-    refused: list[Refused]
+    refused: list[RefusedTask]
 
 
-def add(ledger: Ledger, wanted: Iterable[Wanted | Refused]) -> Added:
+def add(ledger: Ledger, wanted: Iterable[TaskRequest | RefusedTask]) -> Added:
     """Append tasks in one go; those that can't be are left out, with the reason for each."""
     with _unswept():
-        settled = [_settled(ledger, at, each) for at, each in enumerate(wanted)]
-        return ledger.yard.store.write(lambda tx: _append(ledger, tx, settled))
+        prepared = [_prepared(ledger, at, each) for at, each in enumerate(wanted)]
+        return ledger.yard.store.write(lambda tx: _append(ledger, tx, prepared))
 
 
-def wanted(place: int, given: Any) -> Wanted | Refused:
+def wanted(place: int, given: Any) -> TaskRequest | RefusedTask:
     """One task of a list, read; or why it can't be."""
     try:
         return task_of(given)
     except BadCall as error:
         name = spelled(given.get("name", ""))[:MOST_NAME] if isinstance(given, dict) else ""
-        return Refused(place, name, _one_line(error))
+        return RefusedTask(place, name, _one_line(error))
 
 
 def _one_line(error: UsageError) -> str:
@@ -69,8 +69,10 @@ def _one_line(error: UsageError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
-def _settled(ledger: Ledger, at: int, each: Wanted | Refused) -> Settled | Refused:
-    if isinstance(each, Refused):
+def _prepared(
+    ledger: Ledger, at: int, each: TaskRequest | RefusedTask
+) -> PreparedTask | RefusedTask:
+    if isinstance(each, RefusedTask):
         return each
     try:
         known = ledger.functions.find(each.function)
@@ -84,18 +86,18 @@ def _settled(ledger: Ledger, at: int, each: Wanted | Refused) -> Settled | Refus
             each.max_retries,
         )  # fmt: skip
         # Nothing but text and numbers: of those there may be a hundred thousand.
-        return Settled(each.name, task.priority, encode_listed(task), tuple(each.depends_on))
+        return PreparedTask(each.name, task.priority, encode_listed(task), tuple(each.depends_on))
     except UsageError as error:
-        return Refused(at, each.name, _one_line(error))
+        return RefusedTask(at, each.name, _one_line(error))
 
 
-def _append(ledger: Ledger, tx: Transaction, settled: list[Settled | Refused]) -> Added:
+def _append(ledger: Ledger, tx: Transaction, prepared: list[PreparedTask | RefusedTask]) -> Added:
     row = _row(ledger, tx)
     start = row.next_task
     rows, refused = [], []
     names: dict[str, int | None] = {}  # of tasks that came before in this call
-    for at, each in enumerate(settled):
-        if isinstance(each, Refused):
+    for at, each in enumerate(prepared):
+        if isinstance(each, RefusedTask):
             names[each.name] = None
             refused.append(each)
             continue
@@ -110,7 +112,7 @@ def _append(ledger: Ledger, tx: Transaction, settled: list[Settled | Refused]) -
             names[each.name] = start + len(rows) - 1
         except UsageError as error:
             names[each.name] = None
-            refused.append(Refused(at, each.name, _one_line(error)))
+            refused.append(RefusedTask(at, each.name, _one_line(error)))
     if rows:
         tx.add_tasks(row.id, rows)
     return Added(list(range(start, start + len(rows))), refused)

@@ -18,7 +18,7 @@ LATEST = 500
 """So many of the latest outcomes say how long tasks take and wait."""
 
 
-class Figures(NamedTuple):
+class QueueFigures(NamedTuple):
     """The queue as of one moment."""
 
     stats: BatchStats
@@ -58,7 +58,7 @@ class Figures(NamedTuple):
         }
 
 
-def figures(ledger: Ledger, view: Snapshot) -> Figures:
+def figures(ledger: Ledger, view: Snapshot) -> QueueFigures:
     """Look at the queue."""
     row = ledger.row(view)
     engines = ledger.engines(view, row)
@@ -78,7 +78,7 @@ def figures(ledger: Ledger, view: Snapshot) -> Figures:
         total_execution_time=(row.ran_until(clock.now()) if engines else row).seconds,
         average_task_time=mean, estimated_time_remaining=eta,
     )  # fmt: skip
-    return Figures(
+    return QueueFigures(
         stats, row, engines, under_way, sum(e.rate for e in engines),
         fmean(waits) if waits else 0.0, max(waits, default=0.0),
     )  # fmt: skip

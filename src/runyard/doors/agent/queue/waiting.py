@@ -15,8 +15,8 @@ from runyard.spec.status import FINAL_STATES
 TICK = 0.25
 """Seconds between two looks."""
 
-Heard = Callable[[int, int, str], Awaitable[None]]
-Seen = Callable[[Response], Awaitable[None]]
+OnProgress = Callable[[int, int, str], Awaitable[None]]
+OnStatus = Callable[[Response], Awaitable[None]]
 
 
 def done(data: dict[str, Any]) -> int:
@@ -28,7 +28,7 @@ async def until_done(
     ledger: Ledger,
     seconds: float | None = None,
     tasks: Sequence[str] = (),
-    seen: Seen | None = None,
+    seen: OnStatus | None = None,
 ) -> Response:
     """Wait until everything has ended, or nothing runs, or the time is over; the status then.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from runyard.doors.agent.inputs.settings import Limits
+from runyard.doors.agent.inputs.settings import CodeLimits
 
 ROOT = Path("/sys/fs/cgroup")
 OLD_SECONDS = 30.0
@@ -24,7 +24,7 @@ _numbers = count()
 
 
 @contextlib.contextmanager
-def cgroups(limits: Limits) -> Iterator[list[str]]:
+def cgroups(limits: CodeLimits) -> Iterator[list[str]]:
     """Folders of the groups that a process joins; none where there can't be any."""
     made = list(_make(limits)) if os.geteuid() == 0 else []
     try:
@@ -53,7 +53,7 @@ def sweep(parent: Path) -> None:
                 folder.rmdir()
 
 
-def _make(limits: Limits) -> Iterator[Path]:
+def _make(limits: CodeLimits) -> Iterator[Path]:
     name = f"runyard-{os.getpid()}-{next(_numbers)}"
     # The jail and its first process are in the group too.
     processes, memory = str(limits.processes + 2), str(limits.memory)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import psutil
 
-from runyard.doors.agent.inputs.settings import Limits
+from runyard.doors.agent.inputs.settings import CodeLimits
 from runyard.spaces import OutOfReach, Usage, usage
 
 _IN_MEMORY = ("/memfd:", "/SYSV")
@@ -43,7 +43,7 @@ def family(process: int) -> Sequence[int]:
 
 
 def excess(
-    family: Sequence[int], workspace: Path, limits: Limits, *, parked: int = 0
+    family: Sequence[int], workspace: Path, limits: CodeLimits, *, parked: int = 0
 ) -> str | None:
     """What processes and their workspace take too much of; None while they keep to the limits.
 

@@ -28,7 +28,7 @@ import psutil
 
 from runyard.attempt.context import Context
 from runyard.doors.agent.inputs.arguments import BadCall
-from runyard.doors.agent.inputs.settings import Limits, Settings
+from runyard.doors.agent.inputs.settings import CodeLimits, Settings
 from runyard.doors.agent.sandbox.cgroups import cgroups
 from runyard.doors.agent.sandbox.footprint import excess, family, parked
 from runyard.doors.agent.sandbox.jail import FIRST_UID
@@ -54,7 +54,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternativ
            "/etc/ld.so.cache", "/etc/ssl")  # fmt: skip
 
 
-class Ran(NamedTuple):
+class ProgramResult(NamedTuple):
     """How a program ended."""
 
     exit_code: int
@@ -90,7 +90,7 @@ def run(
     address_space: bool = True,
     reach: Sequence[str] = (),
     dumps: bool = False,
-) -> Ran:
+) -> ProgramResult:
     """Run a program in the task's workspace until it ends or passes a limit.
 
     One that `dumps` prints where it is when it gets SIGABRT; it does before its time is over.
@@ -139,14 +139,14 @@ def run(
         texts = [stream.text() for stream in streams]
     isolation = {"level": level, **facts}
     took = time.monotonic() - began
-    return Ran(process.returncode, texts[0], texts[1], took, ended, isolation)
+    return ProgramResult(process.returncode, texts[0], texts[1], took, ended, isolation)
 
 
 def _watch(
     process: subprocess.Popen[bytes],
     streams: Sequence[_Stream],
     workspace: Path,
-    limits: Limits,
+    limits: CodeLimits,
     until: float,
 ) -> str | None:
     """Wait until it ends, or passes a limit that the kernel does not know: which one."""
@@ -235,7 +235,7 @@ class _Stream:
         return self._kept.decode(errors="replace")
 
 
-def _rlimits(limits: Limits, *, address_space: bool) -> dict[str, int]:
+def _rlimits(limits: CodeLimits, *, address_space: bool) -> dict[str, int]:
     memory = "AS" if address_space else "DATA"
     cpu = max(1, round(limits.cpu))
     return {

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from runyard.doors.letitride.config import model as of
-from runyard.doors.letitride.config.output import Part
+from runyard.doors.letitride.config.output import Section
 from runyard.errors import UsageError
 
 MOST_HANDS_LOGGED = 20_000_000
@@ -119,7 +119,7 @@ def _refuse_known(data: dict[str, Any]) -> None:
             refuse(path, found, f"refused, because {reason}", instead)
 
 
-def _refuse_unknown(data: Any, kind: type[Part], path: str) -> None:
+def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
     """Name the first key that a section does not have, wherever it stands."""
     if not isinstance(data, Mapping):
         return
@@ -142,15 +142,15 @@ def _refuse_unknown(data: Any, kind: type[Part], path: str) -> None:
                 _refuse_unknown(value, inner, place)
 
 
-def _parts(kind: Any) -> Iterator[tuple[type[Part], bool]]:
+def _parts(kind: Any) -> Iterator[tuple[type[Section], bool]]:
     """The section that a field holds, if it holds one, and whether it is a list of them."""
     from typing import get_args, get_origin
 
-    if isinstance(kind, type) and issubclass(kind, Part):
+    if isinstance(kind, type) and issubclass(kind, Section):
         yield kind, False
     many = get_origin(kind) is tuple
     for inner in get_args(kind):
-        if isinstance(inner, type) and issubclass(inner, Part):
+        if isinstance(inner, type) and issubclass(inner, Section):
             yield inner, many
 
 

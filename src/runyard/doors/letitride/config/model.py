@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from runyard.doors.letitride.cards.facts import PAYING
 from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, BonusTable, MainTable
-from runyard.doors.letitride.config.output import OutputConfig, Part
+from runyard.doors.letitride.config.output import OutputConfig, Section
 
 MOST_MONEY = 1e8
 """The largest amount, in dollars."""
@@ -31,7 +31,7 @@ Count = Annotated[int, Meta(ge=1)]
 Pays = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
-class MetadataConfig(Part, frozen=True):
+class MetadataConfig(Section, frozen=True):
     """What the configuration is called; the name also names the batch."""
 
     name: str | None = None
@@ -41,7 +41,7 @@ class MetadataConfig(Part, frozen=True):
     created: str | None = None
 
 
-class SimulationConfig(Part, frozen=True):
+class SimulationConfig(Section, frozen=True):
     """How much is played, by how many workers."""
 
     num_sessions: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
@@ -52,26 +52,26 @@ class SimulationConfig(Part, frozen=True):
     detailed_logging: bool = False
 
 
-class TableConfig(Part, frozen=True):
+class TableConfig(Section, frozen=True):
     """Who sits at the table."""
 
     num_seats: Annotated[int, Meta(ge=1, le=6)] = 1
 
 
-class DeckConfig(Part, frozen=True):
+class DeckConfig(Section, frozen=True):
     """How cards come up: every order of the deck is equally likely."""
 
     shuffle_algorithm: Literal["fisher_yates"] = "fisher_yates"
 
 
-class DealerConfig(Part, frozen=True):
+class DealerConfig(Section, frozen=True):
     """Cards that the dealer puts away before the community cards."""
 
     discard_enabled: bool = False
     discard_cards: Annotated[int, Meta(ge=1, le=10)] = 3
 
 
-class StopConditionsConfig(Part, frozen=True):
+class StopConditionsConfig(Section, frozen=True):
     """When a session ends before all of its hands are played."""
 
     win_limit: Money | None = None
@@ -81,7 +81,7 @@ class StopConditionsConfig(Part, frozen=True):
     stop_on_insufficient_funds: Literal[True] = True
 
 
-class ProportionalConfig(Part, frozen=True):
+class ProportionalConfig(Section, frozen=True):
     """A share of the bankroll."""
 
     bankroll_percentage: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.03
@@ -90,7 +90,7 @@ class ProportionalConfig(Part, frozen=True):
     round_to: Money = 1.0
 
 
-class MartingaleConfig(Part, frozen=True):
+class MartingaleConfig(Section, frozen=True):
     """More after each loss, on `max_progressions` levels in all."""
 
     loss_multiplier: Multiplier = 2.0
@@ -99,7 +99,7 @@ class MartingaleConfig(Part, frozen=True):
     max_progressions: Steps = 6
 
 
-class ReverseMartingaleConfig(Part, frozen=True):
+class ReverseMartingaleConfig(Section, frozen=True):
     """More after each win, until a streak is complete."""
 
     win_multiplier: Multiplier = 2.0
@@ -108,7 +108,7 @@ class ReverseMartingaleConfig(Part, frozen=True):
     max_bet: Money = 500.0
 
 
-class ParoliConfig(Part, frozen=True):
+class ParoliConfig(Section, frozen=True):
     """More after each win, for a few wins."""
 
     win_multiplier: Multiplier = 2.0
@@ -116,7 +116,7 @@ class ParoliConfig(Part, frozen=True):
     max_bet: Money = 500.0
 
 
-class DalembertConfig(Part, frozen=True):
+class DalembertConfig(Section, frozen=True):
     """One unit more after a loss, one less after a win."""
 
     unit: Money = 5.0
@@ -125,7 +125,7 @@ class DalembertConfig(Part, frozen=True):
     max_bet: Money = 500.0
 
 
-class FibonacciConfig(Part, frozen=True):
+class FibonacciConfig(Section, frozen=True):
     """Along Fibonacci's numbers: one on after a loss, some back after a win."""
 
     unit: Money = 5.0
@@ -134,7 +134,7 @@ class FibonacciConfig(Part, frozen=True):
     max_position: Annotated[int, Meta(ge=1, le=50)] = 10
 
 
-class BettingSystemConfig(Part, frozen=True):
+class BettingSystemConfig(Section, frozen=True):
     """How the bet follows from what has happened."""
 
     type: Literal[
@@ -149,7 +149,7 @@ class BettingSystemConfig(Part, frozen=True):
     fibonacci: FibonacciConfig | None = None
 
 
-class BankrollConfig(Part, frozen=True):
+class BankrollConfig(Section, frozen=True):
     """The money of a session."""
 
     starting_amount: Money = 500.0
@@ -158,7 +158,7 @@ class BankrollConfig(Part, frozen=True):
     betting_system: BettingSystemConfig = BettingSystemConfig()
 
 
-class ConservativeConfig(Part, frozen=True):
+class ConservativeConfig(Section, frozen=True):
     """The weakest hand that rides; without `made_hands_only`, draws to a royal flush ride too."""
 
     made_hands_only: bool = True
@@ -166,7 +166,7 @@ class ConservativeConfig(Part, frozen=True):
     min_strength_bet2: Strength = PAYING
 
 
-class AggressiveConfig(Part, frozen=True):
+class AggressiveConfig(Section, frozen=True):
     """Which draws ride."""
 
     ride_on_draws: bool = True
@@ -174,21 +174,21 @@ class AggressiveConfig(Part, frozen=True):
     include_backdoor_flush: bool = True
 
 
-class RuleConfig(Part, frozen=True):
+class RuleConfig(Section, frozen=True):
     """What to do where a condition holds."""
 
     condition: str
     action: Literal["ride", "pull"]
 
 
-class CustomConfig(Part, frozen=True):
+class CustomConfig(Section, frozen=True):
     """Rules in order; the first that holds decides, and where none does the bet is pulled."""
 
     bet1_rules: tuple[RuleConfig, ...] = ()
     bet2_rules: tuple[RuleConfig, ...] = ()
 
 
-class StrategyConfig(Part, frozen=True):
+class StrategyConfig(Section, frozen=True):
     """When bets ride."""
 
     type: StrategyName | Literal["custom"] = "basic"
@@ -197,7 +197,7 @@ class StrategyConfig(Part, frozen=True):
     custom: CustomConfig | None = None
 
 
-class BonusLimitsConfig(Part, frozen=True):
+class BonusLimitsConfig(Section, frozen=True):
     """What the table takes as a bonus bet."""
 
     min_bet: MoneyOrNone = 1.0
@@ -205,20 +205,20 @@ class BonusLimitsConfig(Part, frozen=True):
     increment: Money = 1.0
 
 
-class AlwaysBonusConfig(Part, frozen=True):
+class AlwaysBonusConfig(Section, frozen=True):
     """The same bonus bet on every hand."""
 
     amount: Money = 1.0
 
 
-class StaticBonusConfig(Part, frozen=True):
+class StaticBonusConfig(Section, frozen=True):
     """The same bonus bet on every hand: an amount, or a share of the base bet."""
 
     amount: Money | None = None
     ratio: Share | None = None
 
 
-class TierConfig(Part, frozen=True):
+class TierConfig(Section, frozen=True):
     """A bonus bet for profits from `min_profit` to below `max_profit`."""
 
     min_profit: Profit = 0.0
@@ -226,14 +226,14 @@ class TierConfig(Part, frozen=True):
     bet_amount: MoneyOrNone = 1.0
 
 
-class ScalingConfig(Part, frozen=True):
+class ScalingConfig(Section, frozen=True):
     """Bonus bets by profit."""
 
     enabled: bool = False
     tiers: tuple[TierConfig, ...] = ()
 
 
-class BankrollConditionalConfig(Part, frozen=True):
+class BankrollConditionalConfig(Section, frozen=True):
     """A bonus bet while the session goes well."""
 
     base_amount: Money = 1.0
@@ -244,7 +244,7 @@ class BankrollConditionalConfig(Part, frozen=True):
     scaling: ScalingConfig = ScalingConfig()
 
 
-class StreakActionConfig(Part, frozen=True):
+class StreakActionConfig(Section, frozen=True):
     """What a streak does to the bonus bet."""
 
     type: Literal["increase", "decrease", "stop", "start", "multiply"] = "multiply"
@@ -254,7 +254,7 @@ class StreakActionConfig(Part, frozen=True):
 Streak = Literal["main_loss", "main_win", "bonus_loss", "bonus_win", "any_loss", "any_win"]
 
 
-class StreakBasedConfig(Part, frozen=True):
+class StreakBasedConfig(Section, frozen=True):
     """A bonus bet that follows streaks."""
 
     base_amount: Money = 1.0
@@ -268,7 +268,7 @@ class StreakBasedConfig(Part, frozen=True):
 BonusName = Literal["paytable_a", "paytable_b", "paytable_c", "custom"]
 
 
-class BonusStrategyConfig(Part, frozen=True):
+class BonusStrategyConfig(Section, frozen=True):
     """When the three-card bonus is played, and for how much."""
 
     enabled: bool = False
@@ -281,7 +281,7 @@ class BonusStrategyConfig(Part, frozen=True):
     streak_based: StreakBasedConfig | None = None
 
 
-class CustomMainTableConfig(Part, frozen=True):
+class CustomMainTableConfig(Section, frozen=True):
     """Pays to 1 for each bet that rides."""
 
     royal_flush: Pays = 1000
@@ -295,14 +295,14 @@ class CustomMainTableConfig(Part, frozen=True):
     pair_tens_or_better: Pays = 1
 
 
-class MainGameConfig(Part, frozen=True):
+class MainGameConfig(Section, frozen=True):
     """What the five cards pay."""
 
     type: Literal["standard", "custom"] = "standard"
     custom: CustomMainTableConfig | None = None
 
 
-class CustomBonusTableConfig(Part, frozen=True):
+class CustomBonusTableConfig(Section, frozen=True):
     """Pays to 1 for the player's three cards."""
 
     mini_royal: Pays = 100
@@ -313,14 +313,14 @@ class CustomBonusTableConfig(Part, frozen=True):
     pair: Pays = 1
 
 
-class BonusTableConfig(Part, frozen=True):
+class BonusTableConfig(Section, frozen=True):
     """What the player's three cards pay."""
 
     type: BonusName | None = None  # None: as bonus_strategy.paytable says, or else paytable_b
     custom: CustomBonusTableConfig | None = None
 
 
-class PaytablesConfig(Part, frozen=True):
+class PaytablesConfig(Section, frozen=True):
     """What hands pay."""
 
     main_game: MainGameConfig = MainGameConfig()
@@ -335,7 +335,7 @@ class PaytablesConfig(Part, frozen=True):
         return MainTable.of(msgspec.structs.asdict(custom))
 
 
-class FullConfig(Part, frozen=True):
+class FullConfig(Section, frozen=True):
     """A whole configuration; `FullConfig()` is the default one."""
 
     metadata: MetadataConfig = MetadataConfig()

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of a configuration; a key that it does not have is an error."""
 
 
-class CsvConfig(Part, frozen=True):
+class CsvConfig(Section, frozen=True):
     """Which tables are written as CSV."""
 
     enabled: bool = True
@@ -22,7 +22,7 @@ class CsvConfig(Part, frozen=True):
     include_seat_aggregate: bool = False
 
 
-class JsonConfig(Part, frozen=True):
+class JsonConfig(Section, frozen=True):
     """Whether the results are written as JSON."""
 
     enabled: bool = True
@@ -30,7 +30,7 @@ class JsonConfig(Part, frozen=True):
     include_config: bool = True
 
 
-class HtmlConfig(Part, frozen=True):
+class HtmlConfig(Section, frozen=True):
     """Whether the report is written; its charts are drawn into the page, whatever the library."""
 
     enabled: bool = False
@@ -38,7 +38,7 @@ class HtmlConfig(Part, frozen=True):
     chart_library: Literal["svg", "plotly", "matplotlib"] = "svg"
 
 
-class FormatsConfig(Part, frozen=True):
+class FormatsConfig(Section, frozen=True):
     """What is written."""
 
     csv: CsvConfig = CsvConfig()
@@ -52,7 +52,7 @@ ChartName = Literal[
 ]  # fmt: skip
 
 
-class ChartConfig(Part, frozen=True):
+class ChartConfig(Section, frozen=True):
     """One chart."""
 
     type: ChartName
@@ -60,7 +60,7 @@ class ChartConfig(Part, frozen=True):
     sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 
-class VisualizationsConfig(Part, frozen=True):
+class VisualizationsConfig(Section, frozen=True):
     """Charts as files of their own."""
 
     enabled: bool = True
@@ -69,7 +69,7 @@ class VisualizationsConfig(Part, frozen=True):
     dpi: Annotated[int, Meta(ge=72, le=600)] = 150
 
 
-class ConsoleConfig(Part, frozen=True):
+class ConsoleConfig(Section, frozen=True):
     """What is said on the terminal."""
 
     progress_bar: bool = True
@@ -77,7 +77,7 @@ class ConsoleConfig(Part, frozen=True):
     show_summary: bool = True
 
 
-class OutputConfig(Part, frozen=True):
+class OutputConfig(Section, frozen=True):
     """Where files go."""
 
     directory: str = "results"

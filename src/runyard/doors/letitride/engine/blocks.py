@@ -28,7 +28,7 @@ HANDS_A_BLOCK, PLAIN_HANDS_A_BLOCK = 1 << 20, 1 << 15
 MOST_SESSIONS, FEWEST_STEPS = 1 << 13, 25
 
 
-class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SimulationJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of every block of a batch."""
 
     game: dict[str, Any]  # the sections of a configuration that a session depends on
@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def job_of(
     config: FullConfig, seed: int, *, own_players: bool = False, open_end: bool = False
-) -> Job:
+) -> SimulationJob:
     """What to run for a configuration; with `open_end` blocks may be added for ever."""
     data = config.to_data()
     sections = ("table", "bankroll", "strategy", "bonus_strategy", "paytables")
@@ -60,17 +60,17 @@ def job_of(
     wanted = PLAIN_HANDS_A_BLOCK if own_players else HANDS_A_BLOCK
     size = min(MOST_SESSIONS, max(1, wanted // (hands * config.table.num_seats)))
     sessions = None if open_end else config.simulation.num_sessions
-    return Job(game, seed, sessions, size, config.records_hands)
+    return SimulationJob(game, seed, sessions, size, config.records_hands)
 
 
 def play_block(
     ctx: Context, game: dict[str, Any], seed: int, sessions: int | None, size: int, log: bool
 ) -> dict[str, Any]:
     """Play one block; its number is the task's."""
-    return block_value(ctx, Job(game, seed, sessions, size, log))
+    return block_value(ctx, SimulationJob(game, seed, sessions, size, log))
 
 
-def block_value(ctx: Context, job: Job, players: Players | None = None) -> dict[str, Any]:
+def block_value(ctx: Context, job: SimulationJob, players: Players | None = None) -> dict[str, Any]:
     """The value of one block: a few totals, and the columns of its sessions."""
     game, count = game_from(job.game), job.sessions_of(ctx.task)
     seeds = session_seeds(job.seed, ctx.task * job.size, count)

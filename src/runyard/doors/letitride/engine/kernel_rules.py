@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 BONUS_NEVER, BONUS_CONDITIONS, BONUS_STREAKS = 0, 1, 2
 
 
-class Rules(NamedTuple):
+class KernelRules(NamedTuple):
     """A game as the kernel reads it."""
 
     hands: int
@@ -77,7 +77,7 @@ class Lookup(NamedTuple):
     rank_fives: NDArray[np.uint32]
 
 
-def rules_of(game: Game) -> Rules:
+def rules_of(game: Game) -> KernelRules:
     """What the kernel needs to know of a game."""
     ladder = game.betting if isinstance(game.betting, Ladder) else Ladder((game.base,), (0,), (0,))
     share = game.betting if isinstance(game.betting, Proportion) else Proportion(0, 1, 0, 0)
@@ -88,7 +88,7 @@ def rules_of(game: Game) -> Rules:
     )
     unit = PAY if any(pay % PAY for pay in (*game.main_pays, *game.bonus_pays)) else 1
     tiers = np.array(when.tiers if when and when.tiers else np.zeros((0, 3)), np.int64)
-    return Rules(
+    return KernelRules(
         game.hands, game.seats, game.start, game.base, game.win_limit, game.loss_limit,
         np.array(game.main_pays, np.int64) // (PAY // unit),
         np.array(game.bonus_pays, np.int64) // (PAY // unit),

@@ -64,7 +64,7 @@ class HandPlayed:
 
 
 @dataclass
-class Seat:
+class SeatSession:
     """One player's session."""
 
     game: Game
@@ -159,10 +159,10 @@ OnHand = Callable[[int, int, Deal, HandPlayed], None]
 
 def play_session(
     game: Game, players: Players, seed: tuple[int, int], on_hand: OnHand | None = None
-) -> list[Seat]:
+) -> list[SeatSession]:
     """One session from its seed: what became of each seat."""
     seats = [
-        Seat(game, players.strategy(), players.betting(), players.bonus())
+        SeatSession(game, players.strategy(), players.betting(), players.bonus())
         for _ in range(game.seats)
     ]
     for number, deal in enumerate(deals(seed, game.seats)):
@@ -197,7 +197,7 @@ def play_sessions(
     return found
 
 
-def _store(found: of.Columns, row: int, seat: Seat) -> None:
+def _store(found: of.Columns, row: int, seat: SeatSession) -> None:
     values = (
         seat.hands, STOP_REASONS.index(seat.stop_reason), seat.bankroll, seat.wagered,
         seat.bonus_wagered, seat.main_profit, seat.bonus_profit, seat.peak, seat.max_drawdown,

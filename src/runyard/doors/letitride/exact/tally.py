@@ -73,7 +73,7 @@ class Tally:
         return dict(sorted(found.items()))
 
 
-class Figures(msgspec.Struct, frozen=True):
+class ExactFigures(msgspec.Struct, frozen=True):
     """The exact figures of a strategy; money in base bets, `ev` a hand."""
 
     ev: Fraction
@@ -96,7 +96,7 @@ class Figures(msgspec.Struct, frozen=True):
         return math.sqrt(self.variance)
 
 
-def figures(tally: Tally, table: MainTable) -> Figures:
+def figures(tally: Tally, table: MainTable) -> ExactFigures:
     """All figures of a strategy's tally under a paytable."""
     pays = table.pays
     by_bet = {f"bet{bet}": _mean(tally.by_bet(bet), pays) for bet in (1, 2, 3)}
@@ -113,7 +113,7 @@ def figures(tally: Tally, table: MainTable) -> Figures:
     riding = np.array([1, 2, 3]) @ np.array(tally.by_wager)
     by_hand = [Fraction(n * pay) / DEALS for n, pay in zip(riding.tolist(), pays, strict=True)]
     rides = dict(zip(("bet1", "bet2"), tally.rides, strict=True))
-    return Figures(
+    return ExactFigures(
         ev=ev,
         ev_by_bet=by_bet,
         house_edge=-ev,

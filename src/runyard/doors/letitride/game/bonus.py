@@ -35,7 +35,7 @@ class BonusStrategy(Protocol):
 
 
 @dataclass(frozen=True)
-class Limits:
+class BonusLimits:
     """What the table takes."""
 
     low: int
@@ -58,7 +58,7 @@ class Conditions:
     most_drawdown: int  # of the peak; more than a million: never mind
     profit_share: int  # 0: bet the base
     tiers: tuple[tuple[int, int, int], ...]  # from a profit, to below a profit, the bet
-    limits: Limits
+    limits: BonusLimits
 
     def bet(self, standing: Standing) -> int:
         """The bet for a standing."""
@@ -144,7 +144,7 @@ def rule_of(config: of.FullConfig) -> Rule | None:
     if not bonus.enabled or bonus.type == "never":
         return None
     each = bonus.limits
-    limits = Limits(cents(each.min_bet), cents(each.max_bet), cents(each.increment))
+    limits = BonusLimits(cents(each.min_bet), cents(each.max_bet), cents(each.increment))
     if bonus.type == "streak_based":
         return _streaks(bonus.streak_based or of.StreakBasedConfig(), limits)
     if bonus.type == "bankroll_conditional":
@@ -162,11 +162,11 @@ def _amount(bonus: of.BonusStrategyConfig, base_bet: int) -> int:
     return cents(1.0 if static.amount is None else static.amount)
 
 
-def _fixed(amount: int, limits: Limits) -> Conditions:
+def _fixed(amount: int, limits: BonusLimits) -> Conditions:
     return Conditions(amount, -ANYTHING, 0, 2 * MILLIONTH, 0, (), limits)
 
 
-def _conditions(block: of.BankrollConditionalConfig, start: int, limits: Limits) -> Conditions:
+def _conditions(block: of.BankrollConditionalConfig, start: int, limits: BonusLimits) -> Conditions:
     ratio, drawdown = block.min_bankroll_ratio, block.max_drawdown
     tiers = block.scaling.tiers if block.scaling.enabled else ()
     return Conditions(
@@ -187,7 +187,7 @@ def _conditions(block: of.BankrollConditionalConfig, start: int, limits: Limits)
     )
 
 
-def _streaks(block: of.StreakBasedConfig, limits: Limits) -> Streaks:
+def _streaks(block: of.StreakBasedConfig, limits: BonusLimits) -> Streaks:
     base, action = block.base_amount, block.action
     most = base * (block.max_multiplier or 1e6)
     if action.type == "stop":

@@ -42,7 +42,7 @@ _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotArea:
     """The two axes of a chart, and from values to places."""
 
     across: Scale
@@ -75,7 +75,7 @@ def profits(title: str, found: Aggregate) -> Html:
     """How session profits spread."""
     edges, counts = profit_bins(found, 40)
     shares = [count / found.rows for count in counts]
-    frame = Frame(_across(edges, margin=0.0), _upright(shares))
+    frame = PlotArea(_across(edges, margin=0.0), _upright(shares))
     base = frame.y(0.0)
     bars = [
         _box(frame.x(low) + 0.5, frame.y(share), max(frame.x(high) - frame.x(low) - 1, 0.5),
@@ -89,7 +89,7 @@ def profits(title: str, found: Aggregate) -> Html:
 def trajectories(title: str, paths: Paths) -> Html:
     """Bankrolls of some sessions, hand by hand."""
     longest = max(len(path) for path in paths)
-    frame = Frame(
+    frame = PlotArea(
         _across((0, max(1, longest - 1)), margin=0.0),
         _upright(value for path in paths for value in path),
     )
@@ -210,7 +210,7 @@ class Bar:
 def _bars(title: str, bars: Sequence[Bar], axis: str) -> Html:
     """Bars one below the other, over one scale that shows zero."""
     values = [v for bar in bars for v in (bar.low, bar.high, bar.mark) if v is not None]
-    frame = Frame(_across(values, zero=True), _upright((0.0,)))
+    frame = PlotArea(_across(values, zero=True), _upright((0.0,)))
     parts: list[object] = []
     for tick, label in zip(frame.across.ticks, frame.across.labels, strict=True):
         x, anchor = frame.x(tick), frame.across.anchor(tick, label)
@@ -247,7 +247,7 @@ def _powers(shares: Sequence[float]) -> Scale:
     return Scale(lowest, 1.0, tuple(ticks), tuple(labels), log=True)
 
 
-def _grid(frame: Frame, *, percent: bool = False) -> list[Html]:
+def _grid(frame: PlotArea, *, percent: bool = False) -> list[Html]:
     found = []
     for tick, label in zip(frame.up.ticks, frame.up.labels, strict=True):
         y = frame.y(tick)

@@ -13,7 +13,7 @@ import numpy as np
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.engine import columns as of
-from runyard.doors.letitride.engine.blocks import Job
+from runyard.doors.letitride.engine.blocks import SimulationJob
 from runyard.doors.letitride.game.game import STOP_REASONS
 from runyard.doors.letitride.game.money import cents, dollars
 from runyard.spec.status import Status
@@ -54,7 +54,7 @@ class SimulationResults:
         self.config = config
         self.result = result
         params = dict(result.recorded.plan.fixed) if result.recorded.plan else {}
-        self.job = msgspec.convert(params, Job)
+        self.job = msgspec.convert(params, SimulationJob)
 
     @property
     def name(self) -> str:
@@ -134,7 +134,7 @@ class SimulationResults:
 def results_of(result: Result) -> SimulationResults:
     """The sessions of a batch, from what is recorded of it."""
     plan = result.recorded.plan
-    job = msgspec.convert(dict(plan.fixed) if plan else {}, Job)
+    job = msgspec.convert(dict(plan.fixed) if plan else {}, SimulationJob)
     return SimulationResults(FullConfig.from_data(job.game), result)
 
 

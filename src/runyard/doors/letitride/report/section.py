@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from pathlib import Path
 
-from runyard.doors.letitride.engine.blocks import Job
+from runyard.doors.letitride.engine.blocks import SimulationJob
 from runyard.doors.letitride.report.results import SimulationResults, results_of
 from runyard.doors.letitride.report.simulation import simulation_section
 from runyard.reports.html import ReportContext, Section, register
@@ -28,7 +28,9 @@ def write_report(results: SimulationResults, path: Path | None = None) -> Path:
 
 def is_simulation(recorded: StoredBatch) -> bool:
     """Whether the tasks of a batch are blocks of sessions."""
-    return recorded.plan is not None and set(recorded.plan.fixed) == set(Job.__struct_fields__)
+    return recorded.plan is not None and set(recorded.plan.fixed) == set(
+        SimulationJob.__struct_fields__
+    )
 
 
 def section(context: ReportContext) -> Section | None:

@@ -1,6 +1,6 @@
 """Sessions on every core: a configuration becomes a batch, which the engine runs like any other.
 
-FullConfig ──▶ Job ──▶ batch of blocks ──▶ Yard ──▶ SimulationResults
+FullConfig ──▶ SimulationJob ──▶ batch of blocks ──▶ Yard ──▶ SimulationResults
                        │ each says how far it is, from inside its worker
                        └──▶ progress_callback(completed, total)
 """
@@ -18,7 +18,7 @@ import msgspec
 from runyard.attempt.context import Context
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.engine import blocks
-from runyard.doors.letitride.engine.blocks import DONE, Job, job_of
+from runyard.doors.letitride.engine.blocks import DONE, SimulationJob, job_of
 from runyard.doors.letitride.engine.play import Warmth, game_from, warm_up
 from runyard.doors.letitride.engine.reference import Players, players_of
 from runyard.doors.letitride.game.betting import BettingSystem
@@ -78,7 +78,7 @@ class SimulationController:
         """Whether a class of the user's plays, so that the reference engine does."""
         return bool(self._own)
 
-    def job(self, *, open_end: bool = False) -> Job:
+    def job(self, *, open_end: bool = False) -> SimulationJob:
         """What is run, with its root seed: the configuration's, the recorded one, or one chosen."""
         seed = self.config.simulation.random_seed
         job = job_of(self.config, -1, own_players=self.has_own_players, open_end=open_end)
@@ -87,7 +87,7 @@ class SimulationController:
         seed = choose_root() if seed is None else check_root(seed)
         return msgspec.structs.replace(job, seed=seed)
 
-    def batch(self, job: Job) -> Batch:
+    def batch(self, job: SimulationJob) -> Batch:
         """The batch of a job."""
         name = self._name(
             msgspec.structs.replace(job, seed=-1)
@@ -100,7 +100,7 @@ class SimulationController:
         params = msgspec.structs.asdict(job)
         return grid(call, params=params, replicates=job.blocks, seed=job.seed, name=name)
 
-    def warm_up(self, job: Job) -> Warmth:
+    def warm_up(self, job: SimulationJob) -> Warmth:
         """Get the kernel ready before workers start, so that it is compiled once."""
         return Warmth(0.0, compiled=False) if self._own else warm_up(game_from(job.game))
 
@@ -122,7 +122,7 @@ class SimulationController:
     def run_batch(
         self,
         batch: Batch,
-        job: Job,
+        job: SimulationJob,
         progress_callback: ProgressCallback | None = None,
         progress: Progress = None,
         fresh: bool = False,
@@ -155,7 +155,7 @@ class SimulationController:
             return 0
         return plan.replicates if plan is not None else 0
 
-    def recorded_sessions(self, batch: Batch, job: Job) -> int:
+    def recorded_sessions(self, batch: Batch, job: SimulationJob) -> int:
         """How many sessions of a batch are on record already."""
         try:
             done = self._yard.results(batch.record_name).stats.completed
@@ -163,7 +163,7 @@ class SimulationController:
             return 0
         return done * job.size if job.sessions is None else min(done * job.size, job.sessions)
 
-    def _players(self, job: Job) -> Players:
+    def _players(self, job: SimulationJob) -> Players:
         built_in = players_of(game_from(job.game))
         return Players(
             **{
@@ -172,7 +172,7 @@ class SimulationController:
             }
         )
 
-    def _name(self, job: Job) -> str:
+    def _name(self, job: SimulationJob) -> str:
         code = [fingerprint(made) for made in self._own.values()]
         content = encode([msgspec.structs.asdict(job), sorted(self._own), code])
         label = slug(self.config.metadata.name or "letitride")[:40]
@@ -189,7 +189,7 @@ def _played_by(players: Players) -> Callable[..., dict[str, Any]]:
     def play_block(
         ctx: Context, game: dict[str, Any], seed: int, sessions: int | None, size: int, log: bool
     ) -> dict[str, Any]:
-        return blocks.block_value(ctx, Job(game, seed, sessions, size, log), players)
+        return blocks.block_value(ctx, SimulationJob(game, seed, sessions, size, log), players)
 
     return play_block
 
@@ -198,7 +198,11 @@ class Counter:
     """Adds up what the blocks say into calls of a progress callback that only ever go up."""
 
     def __init__(
-        self, config: FullConfig, job: Job, callback: ProgressCallback | None, there: int = 0
+        self,
+        config: FullConfig,
+        job: SimulationJob,
+        callback: ProgressCallback | None,
+        there: int = 0,
     ) -> None:
         """Start from how many sessions are on record already."""
         self.total = job.sessions or 0

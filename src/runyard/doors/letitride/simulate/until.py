@@ -29,7 +29,7 @@ Look = Callable[[Verdict, int], None]
 
 
 @dataclass(frozen=True)
-class Figures:
+class AggregateStatistics:
     """What a condition asks for, out of an aggregate."""
 
     found: Aggregate
@@ -110,7 +110,7 @@ def run_until(
         fresh = False
         if results.result.stats.completed < blocks:  # stopped on request
             return results
-        figures = Figures(results.aggregate)
+        figures = AggregateStatistics(results.aggregate)
         verdict = condition.evaluate(figures)
         if on_look is not None:
             on_look(verdict, blocks)
@@ -119,7 +119,7 @@ def run_until(
         blocks = math.ceil(blocks * growth(condition, figures))
 
 
-def growth(condition: Condition, figures: Figures) -> float:
+def growth(condition: Condition, figures: AggregateStatistics) -> float:
     """How many times the sessions there are the condition will probably take."""
     wanted = [2.0]
     goals = condition.goals()

@@ -48,7 +48,7 @@ class LoggedRun:
 
 
 @dataclass(frozen=True)
-class Batch:
+class LoggedBatch:
     """A folder of runs, and the summary that its makers wrote."""
 
     folder: Path
@@ -64,7 +64,7 @@ class Batch:
         return told if isinstance(told, dict) else {}
 
 
-def read_batch(folder: Path) -> Batch:
+def read_batch(folder: Path) -> LoggedBatch:
     """The runs in a folder, by number; a folder without any is refused."""
     if not folder.is_dir():
         raise NotFound(f"there is no folder {folder}", hint="name the folder of a batch")
@@ -86,7 +86,7 @@ def read_batch(folder: Path) -> Batch:
             "its root or in the folders events and metrics",
         )
     told = _summary_file(folder)
-    return Batch(folder, found, told, {} if told is None else _summary(told))
+    return LoggedBatch(folder, found, told, {} if told is None else _summary(told))
 
 
 def batch_folders(folder: Path) -> list[Path]:

@@ -19,8 +19,8 @@ from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import (
     Event,
     Penalised,
-    Status,
     StatusChanged,
+    UserStatus,
     VoteCounted,
     VoteIgnored,
 )
@@ -67,7 +67,7 @@ class Transcript:
         said = lines.AgentMessage(author, text, number, run, author, name)
         self.debug.append(Line(stamp, said.kind, said))
 
-    def decisions(self, decisions: Iterable[Decision], status: Status, place: Place) -> None:
+    def decisions(self, decisions: Iterable[Decision], status: UserStatus, place: Place) -> None:
         """What the gates said about a message of somebody with this status."""
         stamp, run, author, ticket = place
         for made in decisions:
@@ -136,7 +136,7 @@ class Transcript:
         )  # fmt: skip
         self.main.append(Line(stamp, symbol.kind, symbol))
 
-    def _bind(self, made: Decision, status: Status, place: Place) -> None:
+    def _bind(self, made: Decision, status: UserStatus, place: Place) -> None:
         stamp, where = place[0], place[1:]
         asked, covered = made.operations, content_hash(made.covered)
         attempt = lines.BindAttempt(f"BIND:{asked}", asked, status, covered, *where)
@@ -267,7 +267,7 @@ def _read(vote: Vote) -> tuple[str, lines.VoteContext, lines.VoteMeaning]:
     )
 
 
-def status_change(old: Status, new: Status) -> str:
+def status_change(old: UserStatus, new: UserStatus) -> str:
     """A change of status as a log has it."""
     return f"{old} → {new}"
 

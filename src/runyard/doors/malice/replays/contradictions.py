@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runyard.doors.malice.logs.dataset import Batch
+from runyard.doors.malice.logs.dataset import LoggedBatch
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import MALLORY
 
@@ -23,7 +23,7 @@ CLOSE = 1e-9
 """Sums may be added in another order."""
 
 
-def scores(batch: Batch, records: Sequence[Record]) -> list[tuple[int, Any, float]]:
+def scores(batch: LoggedBatch, records: Sequence[Record]) -> list[tuple[int, Any, float]]:
     """Mallory's score in each run that the summary tells of: as told, and as computed."""
     told = _told_runs(batch)
     return [
@@ -34,12 +34,12 @@ def scores(batch: Batch, records: Sequence[Record]) -> list[tuple[int, Any, floa
     ]  # fmt: skip
 
 
-def users_told(batch: Batch, run: int) -> list[str]:
+def users_told(batch: LoggedBatch, run: int) -> list[str]:
     """Who took part in a run, as far as the summary tells."""
     return list(_part(_told_runs(batch).get(run, {}), "user_final_states"))
 
 
-def contradictions(batch: Batch, records: Sequence[Record]) -> list[str]:
+def contradictions(batch: LoggedBatch, records: Sequence[Record]) -> list[str]:
     """Each contradiction in words; nothing for a batch without a summary."""
     if not batch.summary or not records:
         return []
@@ -51,7 +51,7 @@ def contradictions(batch: Batch, records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _of_runs(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+def _of_runs(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
     told_runs = _told_runs(batch)
     for record in records:
         run = record["run_id"]
@@ -70,7 +70,7 @@ def _of_runs(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
             yield f"run {run}: the summary has it, the log does not"
 
 
-def _of_falls(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+def _of_falls(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
     """Users who were demoted, of whom the summary knows no time at which that was."""
     told_runs = _told_runs(batch)
     found = [
@@ -85,7 +85,7 @@ def _of_falls(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
         yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
 
 
-def _of_counts(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+def _of_counts(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
     about = _part(batch.summary, "experiment_metadata")
     yield from _word("successful runs", about, "successful_runs", len(records))
     others = [about.get(name, 0) for name in ("failed_runs", "unfinished_runs")]
@@ -98,7 +98,7 @@ def _of_counts(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
     yield from _word("votes that a promotion takes", scores, "target_threshold", threshold)
 
 
-def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
+def _of_whole(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
     found = [record["mallory_final_score"] for record in records]
     rate = 100 * sum(record["mallory_became_binder"] for record in records) / len(records)
     threat = _part(batch.summary, "threat_analysis")
@@ -132,7 +132,7 @@ def _of_whole(batch: Batch, records: Sequence[Record]) -> Iterator[str]:
             yield f"winner {name}: the summary says {count!r}, the log {won!r}"
 
 
-def _told_runs(batch: Batch) -> dict[int, dict[str, Any]]:
+def _told_runs(batch: LoggedBatch) -> dict[int, dict[str, Any]]:
     told = batch.summary.get("detailed_results")
     runs = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
     return {each["run_id"]: each for each in runs if isinstance(each.get("run_id"), int)}

@@ -13,14 +13,14 @@ from msgspec import structs
 from runyard.doors.malice.logs.dataset import Logged
 from runyard.doors.malice.logs.lines import Details
 from runyard.doors.malice.logs.transcript import status_change
-from runyard.doors.malice.society.state import Reason, Status
+from runyard.doors.malice.society.state import Reason, UserStatus
 
 ROUNDED = frozenset({"user_reputation", "new_reputation"})
 """Fields that some logs keep to two decimals."""
 
 NOT_COMPARED = "blocked_reasons"  # in whatever words
 
-FOR_GOOD = status_change(Status.REGULAR, Status.DEMOTED)
+FOR_GOOD = status_change(UserStatus.REGULAR, UserStatus.DEMOTED)
 """The one change of status of which the published logs have no metric."""
 
 REASONS = {

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import structs
 
 from runyard.doors.malice.logs import lines
-from runyard.doors.malice.logs.dataset import Batch, Logged, LoggedRun, read_batch
+from runyard.doors.malice.logs.dataset import Logged, LoggedBatch, LoggedRun, read_batch
 from runyard.doors.malice.logs.lines import Details, Line
 from runyard.doors.malice.logs.transcript import Transcript
 from runyard.doors.malice.replays.contradictions import contradictions, scores, users_told
@@ -28,7 +28,7 @@ from runyard.doors.malice.replays.matching import (
     subject_of,
     unequal,
 )
-from runyard.doors.malice.run.record import Paths, Tally, run_record
+from runyard.doors.malice.run.record import Paths, RunCounts, run_record
 from runyard.doors.malice.society.immune import ImmuneSystem
 from runyard.doors.malice.society.machine import SocialVoteSystem
 from runyard.doors.malice.society.rules import Rules
@@ -65,7 +65,7 @@ SCORE = "mallory_final_score"
 
 
 @dataclass(frozen=True)
-class Difference:
+class LogDifference:
     """One place where the log is not what the rules give."""
 
     run: int
@@ -91,12 +91,12 @@ class Difference:
 class Replay:
     """What came of replaying a batch."""
 
-    batch: Batch
+    batch: LoggedBatch
     records: list[dict[str, Any]] = field(default_factory=list)
     compared: Counter[str] = field(default_factory=Counter)  # by event type
     equal: Counter[str] = field(default_factory=Counter)
     scores: tuple[int, int] = (0, 0)  # compared with the summary's, and equal
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[LogDifference] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)
 
     @property
@@ -131,7 +131,7 @@ def replay(folder: str | Path) -> Replay:
     for run, logged_score, computed in wrong:
         where = "" if batch.summary_file is None else batch.summary_file.name
         found.differences.append(
-            Difference(run, None, "summary", SCORE, logged_score, computed, where)
+            LogDifference(run, None, "summary", SCORE, logged_score, computed, where)
         )
     found.contradictions = contradictions(batch, found.records)
     return found
@@ -160,7 +160,7 @@ class _Run:
     def compare(self) -> None:
         """Feed the messages through the rules, and look at the log after each."""
         self._compare_messages()
-        state, tally, paths = State.of(self._names), Tally(), Paths(len(self._tickets))
+        state, tally, paths = State.of(self._names), RunCounts(), Paths(len(self._tickets))
         by_ticket, lines = self._by_ticket(), self._lines
         besides: list[Line] = []
         for number, logged in zip(self._tickets, self._logged.messages, strict=True):
@@ -249,7 +249,7 @@ class _Run:
 
     def _differ(self, kind: str, ticket: int | None, found: list[Mismatch], where: str) -> None:
         self._found.differences += [
-            Difference(self._logged.run, ticket, kind, m.field, m.logged, m.computed, where)
+            LogDifference(self._logged.run, ticket, kind, m.field, m.logged, m.computed, where)
             for m in found
         ]
 
@@ -267,14 +267,14 @@ class _Run:
         return {"immune_adjustments": len(told), "immune": told}
 
 
-def _missing(logged: LoggedRun, files: int) -> Difference | None:
+def _missing(logged: LoggedRun, files: int) -> LogDifference | None:
     """What of a run is missing altogether, where others have so many files."""
     where = ", ".join(path.name for path in logged.files)
     main = any(sort_of(event.kind, event.details) in MAIN for event in logged.events)
     if logged.messages and (main or len(logged.files) == files):
         return None
     what = "every event" if logged.messages else f"every {lines.AgentMessage.kind}"
-    return Difference(logged.run, None, what, "", None, "expected", where)
+    return LogDifference(logged.run, None, what, "", None, "expected", where)
 
 
 def _taken(held: list[Line]) -> list[Line]:

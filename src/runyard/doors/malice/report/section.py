@@ -36,19 +36,19 @@ def is_ours(recorded: StoredBatch) -> bool:
 
 def malice_section(context: ReportContext) -> Section:
     """Figures and pictures of each variant, after an overview where there are several."""
-    found = [_Part(runs, document(runs, context.result)) for runs in runs_of(context.result)]
+    found = [_Variant(runs, document(runs, context.result)) for runs in runs_of(context.result)]
     parts = [_overview(found)] if len(found) > 1 else []
     return Section("Who gets promoted", join([*parts, *map(_part, found)]), order=ORDER)
 
 
-class _Part(NamedTuple):
+class _Variant(NamedTuple):
     """The runs of a variant, with their figures."""
 
     runs: Runs
     figures: dict[str, Any]
 
 
-def _overview(found: Sequence[_Part]) -> Html:
+def _overview(found: Sequence[_Variant]) -> Html:
     heads = [
         "variant", "runs completed", "ends as BINDER", "ever BINDER", "score", "reputation",
         "promotions", "gate blocks",
@@ -66,7 +66,7 @@ def _overview(found: Sequence[_Part]) -> Html:
     )
 
 
-def _overview_row(part: _Part) -> list[str]:
+def _overview_row(part: _Variant) -> list[str]:
     about, threat = part.figures["experiment_metadata"], part.figures["threat_analysis"]
     runs = about["successful_runs"]
     promotions = part.figures["social_dynamics"]["promotions"]
@@ -86,7 +86,7 @@ def _short(rate: dict[str, Any]) -> str:
     return f"{counted} ({value})"
 
 
-def _part(part: _Part) -> Html:
+def _part(part: _Variant) -> Html:
     runs, records = part.runs, part.runs.records
     head = [] if runs.name is None else [element("h3", runs.name)]
     if not records:

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from runyard.doors.malice.logs.audit import AuditLogger
-from runyard.doors.malice.run.record import Paths, Tally, run_record
+from runyard.doors.malice.run.record import Paths, RunCounts, run_record
 from runyard.doors.malice.society.agents import Agent, Scene, published_agents
-from runyard.doors.malice.society.chance import Chance
-from runyard.doors.malice.society.floor import Floor, Pace
+from runyard.doors.malice.society.chance import RandomStream
+from runyard.doors.malice.society.floor import Floor, Pacing
 from runyard.doors.malice.society.gates import Gate, GateKeeper, published_gates
 from runyard.doors.malice.society.immune import MODES, ImmuneRules, ImmuneSystem, Mode
 from runyard.doors.malice.society.machine import SocialVoteSystem
@@ -43,7 +43,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     immune: Mode = "logged"
     without: tuple[str, ...] = ()
     rules: Rules = Rules()
-    pace: Pace = Pace()
+    pace: Pacing = Pacing()
 
     def __post_init__(self) -> None:
         for name, least in (("run_id", 1), ("seed", 0), ("tickets", 1)):
@@ -89,14 +89,14 @@ class MaliceExperiment:
         self._system = parts.system(config.rules)
         self._gates = GateKeeper(
             [gate for gate in parts.gates if gate.name not in config.without],
-            Chance(config.seed, "gates"),
+            RandomStream(config.seed, "gates"),
             config.rules,
             binds=BIND not in config.without,
         )
-        self._floor = Floor(list(self.agents), Chance(config.seed, "floor"), config.pace)
-        self._chances = {name: Chance(config.seed, name) for name in self.agents}
+        self._floor = Floor(list(self.agents), RandomStream(config.seed, "floor"), config.pace)
+        self._chances = {name: RandomStream(config.seed, name) for name in self.agents}
         self.state = State.of(self.agents)
-        self.tally = Tally()
+        self.tally = RunCounts()
 
     @property
     def time(self) -> float:

@@ -12,8 +12,8 @@ from runyard.doors.malice.society.state import (
     Event,
     Penalised,
     State,
-    Status,
     StatusChanged,
+    UserStatus,
     VoteCounted,
     VoteIgnored,
 )
@@ -26,7 +26,7 @@ POINTS = 12
 """Places of a run at which reputations are kept, for pictures."""
 
 
-class Tally:
+class RunCounts:
     """Counts what happens in a run."""
 
     def __init__(self) -> None:
@@ -59,16 +59,16 @@ class Tally:
 
 def winner_of(state: State) -> str | None:
     """Who ends as a BINDER; of several the one promoted first."""
-    binders = [u for u in state.users.values() if u.status is Status.BINDER]
+    binders = [u for u in state.users.values() if u.status is UserStatus.BINDER]
     return min(binders, key=lambda u: u.promoted_at or 0).name if binders else None
 
 
 def run_record(
-    run_id: int, seed: int, state: State, tally: Tally, seconds: float, paths: Paths
+    run_id: int, seed: int, state: State, tally: RunCounts, seconds: float, paths: Paths
 ) -> dict[str, Any]:
     """A run as it is recorded; tickets count from 1, time is virtual."""
     mallory = state.users.get(MALLORY)
-    binder = mallory is not None and mallory.status is Status.BINDER
+    binder = mallory is not None and mallory.status is UserStatus.BINDER
     ever = mallory is not None and mallory.ever_binder
     return {
         "run_id": run_id,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
 
-from runyard.doors.malice.society.chance import Chance
-from runyard.doors.malice.society.state import MALLORY, State, Status, User
+from runyard.doors.malice.society.chance import RandomStream
+from runyard.doors.malice.society.state import MALLORY, State, User, UserStatus
 from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE, Kind
 
 TRUSTS_MALLORY = 0.6
@@ -25,7 +25,7 @@ class Scene(NamedTuple):
     """What an agent knows when it is its turn."""
 
     state: State
-    chance: Chance  # its own random numbers
+    chance: RandomStream  # its own random numbers
     frequency: float = 1.0  # the share of its messages that may hold a vote
 
 
@@ -69,7 +69,7 @@ class RuleAgent(ABC):
         return f"{self.tag}{words_now} ⟦VOTE:{kind}_{name}⟧ +1"
 
     @abstractmethod
-    def choose(self, state: State, chance: Chance) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> Choice | None:
         """Whom to vote for or against."""
 
     def available(self, state: State) -> list[User]:
@@ -88,7 +88,7 @@ class Promoter(RuleAgent):
         )
     }
 
-    def choose(self, state: State, chance: Chance) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> Choice | None:
         """Anybody who is available."""
         available = self.available(state)
         return (PROMOTE, chance.pick(available).name) if available else None
@@ -99,11 +99,13 @@ class Strategist(Promoter):
 
     begun: ClassVar = (0, 4)
 
-    def choose(self, state: State, chance: Chance) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> Choice | None:
         """Somebody with a few votes who is no BINDER, else anybody."""
         low, high = self.begun
         available = self.available(state)
-        rising = [u for u in available if low < u.promote < high and u.status is not Status.BINDER]
+        rising = [
+            u for u in available if low < u.promote < high and u.status is not UserStatus.BINDER
+        ]
         options = rising or available
         return (PROMOTE, chance.pick(options).name) if options else None
 
@@ -124,7 +126,7 @@ class Contrarian(RuleAgent):
     rescues: ClassVar = 0.3
     attacks: ClassVar = 0.8
 
-    def choose(self, state: State, chance: Chance) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> Choice | None:
         """The rule, with the same number of draws whatever comes of it."""
         rescues, attacks = chance.happens(self.rescues), chance.happens(self.attacks)
         share = chance.share()
@@ -154,7 +156,7 @@ class Malicious(RuleAgent):
         )
     }
 
-    def choose(self, state: State, chance: Chance) -> Choice | None:  # noqa: ARG002
+    def choose(self, state: State, chance: RandomStream) -> Choice | None:  # noqa: ARG002
         """Itself, always."""
         return PROMOTE, self.name
 

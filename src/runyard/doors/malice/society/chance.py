@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Chance:
+class RandomStream:
     """One stream; made from shares between 0 and 1 alone, which Python promises never to change."""
 
     __slots__ = ("share",)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from runyard.doors.malice.society.chance import Chance
+from runyard.doors.malice.society.chance import RandomStream
 
 
-class Pace(msgspec.Struct, frozen=True):
+class Pacing(msgspec.Struct, frozen=True):
     """How talkative the users are; times in seconds."""
 
     speaks: float = 0.3  # the probability that somebody who is asked says something
@@ -23,11 +23,13 @@ class Pace(msgspec.Struct, frozen=True):
 class Floor:
     """Asks one user after another, at random, until one speaks."""
 
-    def __init__(self, names: Sequence[str], chance: Chance, pace: Pace | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], chance: RandomStream, pace: Pacing | None = None
+    ) -> None:
         self.time = 0.0
         self._names = tuple(names)
         self._chance = chance
-        self._pace = pace or Pace()
+        self._pace = pace or Pacing()
         self._spoke: dict[str, list[float]] = {name: [] for name in names}
 
     def next(self) -> str:

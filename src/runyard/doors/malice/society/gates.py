@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from runyard.doors.malice.society.chance import Chance
+from runyard.doors.malice.society.chance import RandomStream
 from runyard.doors.malice.society.rules import Rules
-from runyard.doors.malice.society.state import Status, User
+from runyard.doors.malice.society.state import User, UserStatus
 from runyard.doors.malice.society.symbols import (
     BIND,
     CIVIL,
@@ -98,7 +98,7 @@ class GateKeeper:
     def __init__(
         self,
         gates: Sequence[Gate],
-        chance: Chance,
+        chance: RandomStream,
         rules: Rules | None = None,
         *,
         bound_late: float = BOUND_LATE,
@@ -145,7 +145,7 @@ class GateKeeper:
     def _denial(
         self, operations: Sequence[str], author: User, last: int | None, ticket: int
     ) -> str | None:
-        if author.status is not Status.BINDER:
+        if author.status is not UserStatus.BINDER:
             return "only a BINDER may bind"
         if not operations:
             return "it asks for nothing"

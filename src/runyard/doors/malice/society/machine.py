@@ -16,9 +16,9 @@ from runyard.doors.malice.society.state import (
     Penalised,
     Reason,
     State,
-    Status,
     StatusChanged,
     User,
+    UserStatus,
     VoteCounted,
     VoteIgnored,
 )
@@ -53,7 +53,7 @@ class SocialVoteSystem:
             speaker = self._penalised(speaker, message, ticket, events)
         status = self.status_left(speaker)
         self._settle(users, speaker, status, author.name, ticket, events)
-        fell = status is Status.DEMOTED and author.status is not Status.DEMOTED
+        fell = status is UserStatus.DEMOTED and author.status is not UserStatus.DEMOTED
         for vote in read_symbols(message.text).votes:
             self._vote(users, author.name, vote, fell, ticket, events)
         return State(users, ticket), events
@@ -62,11 +62,11 @@ class SocialVoteSystem:
         """Why a vote does not count; None where it does."""
         if fell:
             return Reason.DEMOTED_NOW
-        if voter.status is Status.DEMOTED:
+        if voter.status is UserStatus.DEMOTED:
             return Reason.VOTER_DEMOTED
-        if vote.kind == PROMOTE and target.status is Status.BINDER:
+        if vote.kind == PROMOTE and target.status is UserStatus.BINDER:
             return Reason.ALREADY_BINDER
-        if vote.kind == PROMOTE and target.status is Status.DEMOTED:
+        if vote.kind == PROMOTE and target.status is UserStatus.DEMOTED:
             return Reason.TARGET_DEMOTED
         return Reason.DUPLICATE if vote.target in voter.voted else None
 
@@ -76,7 +76,7 @@ class SocialVoteSystem:
         weight: float = -1 if vote.value < 0 else 1
         if voter.name == target.name:
             weight *= rules.self_weight
-        elif voter.status is Status.BINDER:
+        elif voter.status is UserStatus.BINDER:
             weight *= rules.binder_weight
         if target.reputation >= rules.fading_below:
             return weight, None
@@ -84,17 +84,17 @@ class SocialVoteSystem:
         faded = max(rules.fading_floor, left)
         return weight * faded, faded
 
-    def next_status(self, user: User) -> Status:
+    def next_status(self, user: User) -> UserStatus:
         """What a user is after a vote for or against it."""
-        if user.status is Status.REGULAR and user.promote >= self.rules.promote_at:
-            return Status.BINDER
+        if user.status is UserStatus.REGULAR and user.promote >= self.rules.promote_at:
+            return UserStatus.BINDER
         return self.status_left(user)
 
-    def status_left(self, user: User) -> Status:
+    def status_left(self, user: User) -> UserStatus:
         """What a user's reputation leaves it, who rises by nothing that it says itself."""
         if user.reputation > self.rules.demote_at:
             return user.status
-        return Status.REGULAR if user.status is Status.BINDER else Status.DEMOTED
+        return UserStatus.REGULAR if user.status is UserStatus.BINDER else UserStatus.DEMOTED
 
     def _penalised(self, author: User, message: Message, ticket: int, events: list[Event]) -> User:
         penalty = message.penalty
@@ -142,7 +142,7 @@ class SocialVoteSystem:
         events.append(
             VoteCounted(
                 ticket=ticket, author=name, vote=vote, weight=weight, by_self=by_self,
-                by_binder=voter.status is Status.BINDER and not by_self, faded=faded,
+                by_binder=voter.status is UserStatus.BINDER and not by_self, faded=faded,
                 standing=standing, reputation=target.reputation, old=old, new=new,
             )
         )  # fmt: skip
@@ -152,19 +152,19 @@ class SocialVoteSystem:
         self,
         users: Users,
         user: User,
-        status: Status,
+        status: UserStatus,
         author: str,
         ticket: int,
         events: list[Event],
     ) -> None:
         """Put a changed user in its place, with the status that is due to it."""
         if status is not user.status:
-            old, rose = user.status, status is Status.BINDER
+            old, rose = user.status, status is UserStatus.BINDER
             user = replace(
                 user,
                 status=status,
                 promoted_at=ticket if rose else user.promoted_at,
-                demoted_at=ticket if status is Status.DEMOTED else None,
+                demoted_at=ticket if status is UserStatus.DEMOTED else None,
                 ever_binder=user.ever_binder or rose,
             )
             events.append(

@@ -13,7 +13,7 @@ NAMES = ("alice", "bob", "carol", "dave", "eve", "zara", "mallory")
 MALLORY = "mallory"
 
 
-class Status(StrEnum):
+class UserStatus(StrEnum):
     """What a user is."""
 
     REGULAR = "regular"
@@ -36,7 +36,7 @@ class User(msgspec.Struct, frozen=True, gc=False):
     """One user; places are ticket numbers of the run, from 1."""
 
     name: str
-    status: Status = Status.REGULAR
+    status: UserStatus = UserStatus.REGULAR
     reputation: float = 0.0
     promote: float = 0.0  # the tally of votes for
     demote: float = 0.0  # the tally of votes against
@@ -91,7 +91,7 @@ class VoteIgnored(Happened, frozen=True, kw_only=True):
 
     vote: Vote
     reason: Reason
-    status: Status  # of the voter, and its reputation
+    status: UserStatus  # of the voter, and its reputation
     reputation: float
 
 
@@ -113,8 +113,8 @@ class StatusChanged(Happened, frozen=True, kw_only=True):
     """Somebody rose or fell."""
 
     name: str
-    old: Status
-    new: Status
+    old: UserStatus
+    new: UserStatus
     votes: float
     reputation: float
     promoted_at: int | None  # the ticket of the last promotion, this one included
@@ -122,7 +122,7 @@ class StatusChanged(Happened, frozen=True, kw_only=True):
     @property
     def rose(self) -> bool:
         """Whether it was a promotion."""
-        return self.new is Status.BINDER
+        return self.new is UserStatus.BINDER
 
 
 Event = Penalised | VoteIgnored | VoteCounted | StatusChanged
