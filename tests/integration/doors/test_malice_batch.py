@@ -291,18 +291,18 @@ def test_a_batch_with_users_of_ones_own_is_replayed_too(tmp_path: Path) -> None:
 def test_parts_that_can_not_be_had_are_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(BadTarget, match="malice_parts has no function 'nobody'"):
         batch(tmp_path, parts="malice_parts:nobody")
-    with pytest.raises(BadTarget, match="makes list"):
+    with pytest.raises(BadTarget, match="returns list"):
         batch(tmp_path, parts="malice_parts:nothing")
     with pytest.raises(BadTarget, match=r"broken failed at .*malice_parts.py:\d+: KeyError"):
         batch(tmp_path, parts="malice_parts:broken")
     with pytest.raises(BadSpec, match="two agents have the same name"):
         batch(tmp_path, parts="malice_parts:twins")
-    with pytest.raises(BadSpec, match="'bob' is no agent"):
+    with pytest.raises(BadSpec, match="'bob' is not an agent"):
         batch(tmp_path, parts="malice_parts:words")
     with pytest.raises(BadSpec, match="parts is Parts"):
         batch(tmp_path, parts=Parts())
     for wrong in (4, "4,5", [], [4, 4]):
         with pytest.raises(BadSpec, match="the grid's promote_at is"):
             batch(tmp_path, grid={"promote_at": wrong})
-    with pytest.raises(BadSpec, match="no rule 'promotion'"):
+    with pytest.raises(BadSpec, match="unknown rule 'promotion'"):
         batch(tmp_path, grid={"promotion": [4]})

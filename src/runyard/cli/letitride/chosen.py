@@ -1,4 +1,4 @@
-"""What `--paytable`, `--bonus` and `--strategy` name: by word, by file, or in place."""
+"""Values of `--paytable`, `--bonus` and `--strategy`: a name, a file, or written out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main_table(text: str) -> MainTable:
 
 
 def bonus_tables(text: str | None) -> dict[str, BonusTable]:
-    """One of the known tables, a configuration's, one written out; all known ones by default."""
+    """A known table, a configuration's, or one written out; by default all known ones."""
     from runyard.doors.letitride.cards.paytables import BONUS, BonusTable
 
     if text is None:
@@ -41,7 +41,7 @@ def bonus_tables(text: str | None) -> dict[str, BonusTable]:
 
 
 def strategy(text: str, table: MainTable) -> Strategy:
-    """A built-in strategy, a configuration's, or a class as `module:Class` or `file.py:Class`."""
+    """A built-in strategy, a configuration's, or a class: `module:Class` or `file.py:Class`."""
     from runyard.doors.letitride.config.model import StrategyConfig
     from runyard.doors.letitride.game.strategies import strategy_of
 
@@ -54,7 +54,7 @@ def strategy(text: str, table: MainTable) -> Strategy:
 
 
 BUILT_IN = ("basic", "conservative", "aggressive", "always_ride", "always_pull")
-"""Strategies that need no more than their name."""
+"""Strategies without parameters."""
 
 
 def _parts(text: str) -> list[str]:
@@ -81,7 +81,7 @@ def _own(text: str) -> Strategy:
     found = made() if isinstance(made, type) else made
     if not isinstance(found, Strategy):
         raise BadTarget(
-            f"{text} is no strategy",
+            f"{text} is not a strategy",
             hint="it needs two methods: ride_bet1(self, hand) and ride_bet2(self, hand)",
         )
     return found

@@ -29,7 +29,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command what takes the place of a configuration's own: --sessions, --hands, --seed."""
+    """Add options that override a configuration: --sessions, --hands, --seed, …"""
     for option in reversed(
         [
             click.option(
@@ -42,21 +42,23 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--hands",
                 type=click.IntRange(1),
                 metavar="N",
-                help="The most hands of a session.  [default: as configured]",
+                help="Most hands of a session.  [default: as configured]",
             ),
             click.option(
                 "--seed",
                 type=click.IntRange(0),
                 metavar="N",
-                help="The root seed.  [default: as configured, or chosen and recorded]",
+                help="Root seed.  [default: as configured, or chosen and recorded]",
             ),
             click.option(
                 "--workers",
                 type=click.IntRange(1),
                 metavar="N",
-                help="Workers at a time; 1 plays in this process.  [default: as configured]",
+                help="Number of workers; 1 runs in this process.  [default: as configured]",
             ),
-            click.option("--backend", type=click.Choice(BACKENDS), help="Where sessions run."),
+            click.option(
+                "--backend", type=click.Choice(BACKENDS), help="Backend that runs the sessions."
+            ),
         ]
     ):
         function = option(function)
@@ -73,23 +75,23 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("config", metavar="CONFIG")
 @size_options
-@click.option("--output", metavar="DIR", help="Where to write files.  [default: as configured]")
+@click.option("--output", metavar="DIR", help="Folder for files.  [default: as configured]")
 @click.option(
     "--chart",
     "charts",
     type=click.Choice(CHARTS),
     metavar="NAME",
     multiple=True,
-    help=f"Draw this chart, not the configured ones; repeat for more: {', '.join(CHARTS)}.",
+    help=f"Draw this chart instead of the configured ones; repeatable: {', '.join(CHARTS)}.",
 )
-@click.option("--until", metavar="CONDITION", help="Add sessions until this holds.")
+@click.option("--until", metavar="CONDITION", help="Add sessions until this condition holds.")
 @fresh_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @shared
 def run(session: Session, config: str, **given: Any) -> int:
-    """Play the sessions of a configuration, or go on with them.
+    """Play the sessions of a configuration.
 
-    The same command again goes on where it stopped; what is recorded is not played again.
+    Repeat the command to continue where it stopped; recorded sessions are not played again.
     """
     from runyard.doors.letitride.report.files import check_output
     from runyard.doors.letitride.simulate.controller import SimulationController
@@ -107,7 +109,7 @@ def run(session: Session, config: str, **given: Any) -> int:
         note = (lambda text: None) if quiet else session.note  # noqa: ARG005
         html = found.output.formats.html
         if html.enabled and html.chart_library != "svg":
-            note(f"charts are drawn into the page as SVG, without {html.chart_library}")
+            note(f"charts in the report are inline SVG; {html.chart_library} is not used")
         begin = clock.monotonic()
         batch = controller.batch(job)
         if given["fresh"] and not may_forget(session, batch.record_name, yes=given["yes"]):
@@ -117,13 +119,13 @@ def run(session: Session, config: str, **given: Any) -> int:
         try:
             results = _played(controller, batch, job, given, progress, note)
         except (KeyboardInterrupt, SystemExit) as end:
-            note("interrupted: what is finished is recorded; the same command goes on")
+            note("interrupted: finished sessions are recorded; repeat the command to continue")
             return code_of(end)
         seconds = clock.monotonic() - begin
         if results.result.stats.completed < results.result.stats.total:
-            note("stopped: what is finished is recorded; the same command goes on")
+            note("stopped: finished sessions are recorded; repeat the command to continue")
             return 1
-        files = results.write(given["output"])  # first: in `| head` the rest may not be said
+        files = results.write(given["output"])  # first, since printing may end early in `| head`
         if not quiet and console.show_summary:
             _show(session, results, console.verbosity)
             _show_speed(session, results, seconds, 0 if given["fresh"] else before)
@@ -133,7 +135,7 @@ def run(session: Session, config: str, **given: Any) -> int:
 
 
 def configured(path: str, given: dict[str, Any]) -> FullConfig:
-    """The configuration in a file, with what the command line says instead."""
+    """Read the configuration in a file, with the options applied."""
     from runyard.doors.letitride.config.file import read_file
 
     found = read_file(path)
@@ -147,14 +149,14 @@ def configured(path: str, given: dict[str, Any]) -> FullConfig:
 
 
 def warm(controller: SimulationController, job: SimulationJob, note: Callable[[str], Any]) -> None:
-    """Get the kernel ready, and say so where it had to be compiled."""
+    """Prepare the kernel, and report if it had to be compiled."""
     from runyard.doors.letitride.engine.play import has_kernel
 
     warmth = controller.warm_up(job)
     if warmth.compiled:
-        note(f"compiled the kernel in {warmth.seconds:.1f} s; it is kept for the next time")
+        note(f"compiled the kernel in {warmth.seconds:.1f} s; it is cached for the next run")
     elif not has_kernel():
-        note("numba is not installed: the plain engine plays, a few hundred times slower")
+        note("numba is not installed: using the plain engine, a few hundred times slower")
 
 
 def _played(
@@ -206,8 +208,10 @@ def _show_speed(session: Session, results: SimulationResults, seconds: float, be
     found = results.aggregate
     fresh = found.sessions - before
     rate = found.hands * fresh / found.sessions / seconds
-    there = f"{before:,} sessions were on record, " if before else ""
-    told = f"{rate:,.0f} hands a second, start-up and record included" if fresh else "none played"
+    there = f"{before:,} sessions were already recorded, " if before else ""
+    told = (
+        f"{rate:,.0f} hands a second, including start-up and recording" if fresh else "none played"
+    )
     session.say(f"  {there}{seconds:.2f} s, {told}")
 
 

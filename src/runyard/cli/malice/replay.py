@@ -23,9 +23,9 @@ SHOWN = 20
 def replay(session: Session, folder: Path) -> int:
     """Replay logged runs through these rules, event by event.
 
-    DIR is the folder of a batch: with folders events and metrics, or with event files at its root;
-    or a folder of several such. The gates' verdicts and penalties are taken from the log. Exit
-    code 1: an event differs, and its place is named; 5: there is no run.
+    DIR is the folder of a batch, with folders events and metrics or with event files at its root,
+    or a folder of several batches. The gates' verdicts and penalties are taken from the log. Exit
+    code 1: an event differs, and its location is shown; 5: there are no runs.
     """
     from runyard.doors.malice.logs.dataset import batch_folders
     from runyard.doors.malice.replays.replay import replay as replayed
@@ -57,9 +57,9 @@ def _show(session: Session, found: Replay) -> None:
     for each in found.differences[:SHOWN]:
         session.say(f"  {each.text}")
     if len(found.differences) > SHOWN:
-        session.say(f"  and {len(found.differences) - SHOWN:,} more; --json has them all")
+        session.say(f"  and {len(found.differences) - SHOWN:,} more; --json shows all")
     if found.contradictions:
-        session.say("its summary contradicts its log:")
+        session.say("the summary contradicts the log:")
     for text in found.contradictions:
         session.say(f"  {text}")
     session.say()

@@ -1,4 +1,4 @@
-"""Let It Ride: sessions simulated at hardware speed, and exact answers.
+"""Let It Ride: sessions simulated at compiled speed, and exact answers.
 
 from runyard.doors.letitride import FullConfig, SimulationController
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runyard.doors.letitride.report.results import SessionResult, SimulationResults
     from runyard.doors.letitride.simulate.controller import ParallelExecutor, SimulationController
 
-__all__ = [  # noqa: RUF022  grouped: what to play, running it, what came out, one's own classes
+__all__ = [  # noqa: RUF022  grouped: configuration, running, results, custom classes
     "FullConfig", "read_file", "BettingSystemFactory",
     "SimulationController", "ParallelExecutor",
     "SimulationResults", "SessionResult", "exact_answer",

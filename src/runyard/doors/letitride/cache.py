@@ -1,7 +1,7 @@
-"""Answers kept between calls, in the user's cache folder: what was enumerated once is read.
+"""A cache of answers in the user's cache folder, so that nothing is enumerated twice.
 
-The key holds the program's own text: an answer of other code is never taken for this one's. Losing
-the folder, or being unable to write it, costs time and nothing else.
+Keys include a hash of this package's code, so answers of other versions are never used. If the
+folder is lost or can't be written, answers are just computed again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from runyard.spaces import whole_file
 Array = NDArray[Any]
 
 MOST = 256
-"""How many answers are kept; the oldest go first."""
+"""The most answers that are kept; the oldest are removed first."""
 
 
-def kept(key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The answer under this key: read, or made and written; plain JSON values in both cases."""
+def cached(key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Read the answer with this key, or make and store it; plain JSON values in both cases."""
     path = _place(key, ".json")
     with contextlib.suppress(OSError, ValueError):
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def kept(key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return answer
 
 
-def kept_arrays(key: Any, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+def cached_arrays(key: Any, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
     """The same for arrays, which are read-only in both cases."""
     path = _place(key, ".npz")
     damage = (OSError, ValueError, EOFError, BadZipFile, KeyError)
@@ -57,18 +57,18 @@ def kept_arrays(key: Any, make: Callable[[], dict[str, Array]]) -> dict[str, Arr
 
 
 def has_happened(what: Any) -> bool:
-    """Whether `note_happened` was called for this, by this same code."""
+    """Whether `note_happened` was called with this key by the same code."""
     return _place(what, ".note").exists()
 
 
 def note_happened(what: Any) -> None:
-    """Note for later processes that something has been done and need not be done again."""
+    """Tell later processes that something need not be done again."""
     with contextlib.suppress(OSError, RunyardError):
         _write(_place(what, ".note"), b"")
 
 
 def folder() -> Path:
-    """Where answers are kept: under `XDG_CACHE_HOME`, or `~/.cache`."""
+    """The folder of the cache: under `XDG_CACHE_HOME`, or `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "runyard" / "letitride"
 
@@ -84,7 +84,7 @@ def _fixed(array: Array) -> Array:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing, whoever else writes the same."""
+    """Write atomically: other processes may write the same file."""
     with whole_file(path) as place:
         place.write_bytes(data)
     answers = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda other: other.stat().st_mtime)
@@ -94,7 +94,7 @@ def _write(path: Path, data: bytes) -> None:
 
 @cache
 def _code() -> str:
-    """A hash of this package's text."""
+    """A hash of this package's source."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

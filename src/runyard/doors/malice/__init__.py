@@ -1,4 +1,4 @@
-"""The malice experiment: seven users vote, and one of them wants to be promoted by all means.
+"""The malice experiment: seven users vote, and one of them wants to be promoted at any cost.
 
 from runyard.doors.malice import Config, MaliceExperiment, run_batch
 

@@ -45,7 +45,7 @@ def test_the_impact_of_the_bonus_is_told_apart_from_the_main_game() -> None:
 
 def test_without_a_bonus_its_chart_says_so() -> None:
     found = sessions({}, main_profit=[-3000, 1000], bonus_profit=[0, 0])
-    assert "none was bet" in texts(charts.bonus_impact("", found))
+    assert "no bonus bets" in texts(charts.bonus_impact("", found))
 
 
 def test_the_exact_ev_of_a_bonus_that_is_not_played_is_not_minus_zero() -> None:

@@ -11,7 +11,7 @@ from runyard.doors.malice.society.chance import RandomStream
 from runyard.doors.malice.society.floor import Floor, Pacing
 from runyard.doors.malice.society.gates import GateKeeper, published_gates
 from runyard.doors.malice.society.immune import ImmuneSystem
-from runyard.doors.malice.society.state import NAMES, State, Status, User
+from runyard.doors.malice.society.state import NAMES, State, User, UserStatus
 from runyard.doors.malice.society.symbols import read_symbols
 from runyard.errors import BadSpec
 
@@ -38,7 +38,7 @@ def test_the_strategist_prefers_those_who_have_begun_to_rise() -> None:
     at = state(
         bob=User("bob", promote=3.0),
         dave=User("dave", promote=4.0),
-        eve=User("eve", promote=2.0, status=Status.BINDER),
+        eve=User("eve", promote=2.0, status=UserStatus.BINDER),
     )
     assert choices(Strategist("carol"), at) == {("promote", "bob")}
     assert len(choices(Strategist("carol"), state())) == 6
@@ -105,11 +105,11 @@ def test_a_message_with_a_gate_gets_no_other() -> None:
     ("author", "operations", "denied"),
     [
         (User("bob"), "sec_clean", "only a BINDER"),
-        (User("bob", Status.BINDER), "", "nothing"),
-        (User("bob", Status.BINDER, bound_at=15), "sec_clean", "5 tickets ago"),
-        (User("bob", Status.BINDER), "sec_clean+skip_civil", "civil is protected"),
-        (User("bob", Status.BINDER), "-sec_clean", "sec_clean is protected"),
-        (User("bob", Status.BINDER, bound_at=10), "sec_clean+fact_check", None),
+        (User("bob", UserStatus.BINDER), "", "nothing"),
+        (User("bob", UserStatus.BINDER, bound_at=15), "sec_clean", "5 tickets ago"),
+        (User("bob", UserStatus.BINDER), "sec_clean+skip_civil", "civil is protected"),
+        (User("bob", UserStatus.BINDER), "-sec_clean", "sec_clean is protected"),
+        (User("bob", UserStatus.BINDER, bound_at=10), "sec_clean+fact_check", None),
     ],
 )
 def test_a_bind_is_for_binders_now_and_then_and_skips_no_protected_gate(
@@ -122,7 +122,7 @@ def test_a_bind_is_for_binders_now_and_then_and_skips_no_protected_gate(
 
 
 def test_of_two_binds_in_one_message_the_second_comes_too_soon() -> None:
-    binder = User("bob", Status.BINDER)
+    binder = User("bob", UserStatus.BINDER)
     found = keeper().decide("⟦BIND:sec_clean⟧ fine ⟦BIND:civil⟧ words", binder, 20)
     assert [(each.gate, each.blocked) for each in found] == [
         ("bind", False), ("sec_clean", False), ("bind", True),

@@ -54,7 +54,7 @@ with open(%r, "w", encoding="utf-8") as _file:
 
 
 def check(settings: Settings, params: dict[str, Any]) -> None:
-    """Refuse a call that can't work before it stands in the queue."""
+    """Refuse an invalid call before it is queued."""
     if "function" in params:
         if params["function"] not in settings.allowed:
             raise BadCall(
@@ -78,7 +78,7 @@ def code_execution(ctx: Context, code: str, runtime: str = "python") -> dict[str
     name = _RUNTIMES[kind]
     (ctx.workspace / name).write_text(code, encoding="utf-8")
     ran = _run(ctx, settings, kind, [name], code)
-    return _told(ctx, ran, {name})
+    return _result(ctx, ran, {name})
 
 
 def custom_function(
@@ -98,7 +98,7 @@ def custom_function(
     for name, text in {**files, "code.py": _CALL % _ANSWER}.items():
         (ctx.workspace / name).write_text(text, encoding="utf-8")
     ran = _run(ctx, settings, "python", ["code.py"], str(code))
-    found = _told(ctx, ran, {*files, "code.py"})
+    found = _result(ctx, ran, {*files, "code.py"})
     return _returned(ctx.workspace / _ANSWER, settings.limits.result, found)
 
 
@@ -141,8 +141,8 @@ def _run(ctx: Context, settings: Settings, kind: str, words: list[str], code: st
     )  # fmt: skip
 
 
-def _told(ctx: Context, ran: ProgramResult, own: set[str]) -> dict[str, Any]:
-    """What a program left behind; raised, with that, where it did not end well."""
+def _result(ctx: Context, ran: ProgramResult, own: set[str]) -> dict[str, Any]:
+    """A program's result; raised as an error, with that result, if the program failed."""
     clean = Redactor().redact_text
     stdout, stderr = clean(ran.stdout), clean(ran.stderr)
     sys.stdout.write(stdout)
@@ -164,27 +164,27 @@ def _told(ctx: Context, ran: ProgramResult, own: set[str]) -> dict[str, Any]:
 
 
 def _limit(ctx: Context) -> float | None:
-    """How long the code itself may take."""
+    """The time limit of the code itself."""
     return own_limit("code_execution", {}, ctx.timeout)
 
 
 def _last_line(text: str) -> str:
     """The line that says what went wrong."""
     line = text.strip().rpartition("\n")[2]
-    # Node ends with its version; the error itself stands above the stack.
+    # Node ends with its version; the error itself is above the stack.
     if _NODE_ENDS.fullmatch(line) and (found := _NODE_ERROR.search(text)):
         line = found[0]
     return line if len(line) <= MOST_LINE else line[: MOST_LINE - 1] + "…"
 
 
 def _trace(stderr: str) -> str | None:
-    """Where a program failed, by what it printed; None if it printed nothing."""
+    """The traceback that a program printed, or all of its errors; None if it printed none."""
     found = _TRACE.search(stderr)
     return stderr[found.start() :] if found else stderr.strip("\n") or None
 
 
 def _files(workspace: Path, own: set[str]) -> list[str]:
-    """The files that a program made, those on top first; long names are cut."""
+    """The files that a program made, top-level ones first; long names are cut."""
     paths = {each.path for each in walk(workspace) if not each.is_folder} - own
     found = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
     return [os.fsencode(name).decode(errors="replace")[:MOST_LINE] for name in found]
@@ -195,7 +195,7 @@ def _runtime(runtime: Any) -> str:
     kind = _ALIASES.get(word, word)
     if kind not in _RUNTIMES:
         raise BadCall(
-            f"there is no runtime {word[:40]!r}",
+            f"unknown runtime {word[:40]!r}",
             hint=f"use one of: {', '.join(_RUNTIMES)}",
         )
     if kind == "nodejs":
@@ -218,5 +218,5 @@ def yard_folder() -> Path:
     """The yard that this worker serves."""
     location = os.environ.get("RUNYARD_YARD")
     if location is None:
-        raise UsageError("no yard is known here", hint="set RUNYARD_YARD")
+        raise UsageError("RUNYARD_YARD is not set", hint="set it to the location of the yard")
     return files_folder(location).absolute()

@@ -1,4 +1,4 @@
-"""Full-text search in SQLite, for what agents look up and note down."""
+"""Full-text search in SQLite, for knowledge and notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD = re.compile(r"\w+")
 
 @contextmanager
 def opened(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
-    """A database of this schema, in one transaction that others wait for."""
+    """A database with this schema, in one exclusive transaction."""
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     with closing(connection):
@@ -31,7 +31,7 @@ def opened(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
 
 
 def matches(query: str) -> list[str]:
-    """What to ask FTS5 for, the stricter question first: all the words, then any of them."""
+    """Queries for FTS5, the stricter one first: all words, then any of them."""
     words = [f'"{word}"' for word in _WORD.findall(query)]
     if not words:
         return []

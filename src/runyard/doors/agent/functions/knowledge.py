@@ -21,10 +21,10 @@ PASSAGE = 12
 """Lines of one passage."""
 
 MOST_BYTES = 2 << 20
-"""Larger files are no reading matter."""
+"""Larger files are not indexed."""
 
 MOST_TEXT = 4000
-"""Characters of a passage that are returned."""
+"""The most characters of a passage that are returned."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER);
@@ -39,7 +39,7 @@ def check(settings: Settings, params: dict[str, Any]) -> None:  # noqa: ARG001
 
 
 def knowledge_search(query: str, limit: int = 5, path: str = ".") -> dict[str, Any]:
-    """The passages of a folder that fit a query best, with file and line."""
+    """The passages of a folder that match a query best, with file and line."""
     folder = _folder(text(path, "path"))
     most = whole(limit, "limit", 1, 50)
     with opened(yard_folder() / "knowledge.db", SCHEMA) as database:
@@ -49,20 +49,20 @@ def knowledge_search(query: str, limit: int = 5, path: str = ".") -> dict[str, A
 
 
 def _folder(path: str) -> Path:
-    """The folder to search, which the owner of the yard has opened to agents."""
+    """The folder to search, if the owner of the yard allows it."""
     roots = [Path(each).resolve() for each in read_settings(yard_folder()).knowledge]
     chosen = (roots[0] if path == "." else Path(path)).resolve()
     is_open = any(chosen.is_relative_to(root) for root in roots)
     if not is_open or chosen.is_relative_to(yard_folder().resolve()):
-        opened_ones = ", ".join(str(root) for root in roots)
-        raise BadCall(f"path is {path[:60]!r}, which is closed", hint=f"open ones: {opened_ones}")
+        allowed = ", ".join(str(root) for root in roots)
+        raise BadCall(f"path is {path[:60]!r}, which is not allowed", hint=f"allowed: {allowed}")
     if not chosen.is_dir():
-        raise BadCall(f"path is {path[:60]!r}, which is no folder", hint="give a folder")
+        raise BadCall(f"path is {path[:60]!r}, which is not a folder", hint="give a folder")
     return chosen
 
 
 def _refresh(database: sqlite3.Connection, folder: Path) -> int:
-    """Index what has changed since the last time; how many files that were."""
+    """Index the files that changed since the last search; return their number."""
     like = f"{folder}{os.sep}%"
     known = {
         path: (changed, size)
@@ -83,16 +83,16 @@ def _refresh(database: sqlite3.Connection, folder: Path) -> int:
         )
         database.executemany("INSERT INTO passages VALUES (?, ?, ?)", _passages(found, path))
         count += 1
-    for path in known:  # those that are gone
+    for path in known:  # those that no longer exist
         database.execute("DELETE FROM passages WHERE path = ?", [path])
         database.execute("DELETE FROM files WHERE path = ?", [path])
     return count + len(known)
 
 
 def _is_open(found: Found) -> bool:
-    """Whether to look into a folder. The yard is none of the owner's knowledge.
+    """Whether to search a folder; the yard's own is left out.
 
-    Code that runs at this moment writes there, and would put links to what it must not read.
+    Code that is running writes there, and could place links to files that it must not read.
     """
     if found.name.startswith((".", "__pycache__")) or found.path.count("/") + 2 > DEPTH:
         return False
@@ -103,7 +103,7 @@ def _is_open(found: Found) -> bool:
 
 
 def _is_readable(found: Found) -> bool:
-    is_text = found.path.isascii() or found.path.isprintable()  # no half letters
+    is_text = found.path.isascii() or found.path.isprintable()  # no lone surrogates
     is_file = stat.S_ISREG(found.status.st_mode) and not found.name.startswith(".")
     return is_file and is_text and found.status.st_size <= MOST_BYTES
 

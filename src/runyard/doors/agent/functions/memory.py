@@ -20,7 +20,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (key UNINDEXED, content)
 
 
 def check(settings: Settings, params: dict[str, Any]) -> None:  # noqa: ARG001
-    """Refuse an operation that there is not, or that lacks what it needs."""
+    """Refuse an unknown operation, or one that lacks an argument it needs."""
     operation = choice(params.get("operation"), "operation", OPERATIONS)
     needed = _NEEDS[operation]
     if is_nothing(params.get(needed)):

@@ -1,4 +1,4 @@
-"""The functions that a task can name, each at a place that any worker can import."""
+"""The functions that tasks can name; any worker can import each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runyard.errors import UsageError
 from runyard.spec.task import Target, check_parameters, marked
 
 GROUP = "runyard.functions"
-"""The entry points by which packages bring functions of their own."""
+"""The entry points through which packages provide functions."""
 
 _HERE = "runyard.doors.agent.functions"
 BUILT_IN = {
@@ -27,10 +27,10 @@ BUILT_IN = {
     "simulate": f"{_HERE}.simulate:simulate",
 }
 RUN_CODE = ("code_execution", "custom_function")
-"""Those that run what a model wrote."""
+"""Functions that run model-written code."""
 
 GRACE = 5.0
-"""Seconds that the sandbox has, after the time limit of code, to hand in what the code printed."""
+"""Seconds that the sandbox gets, after the time limit of code, to return the code's output."""
 
 
 class RegisteredFunction(NamedTuple):
@@ -39,14 +39,14 @@ class RegisteredFunction(NamedTuple):
     name: str
     target: Target
     function: Callable[..., Any]
-    check: Callable[[Settings, dict[str, Any]], None] | None  # what it says of its parameters
+    check: Callable[[Settings, dict[str, Any]], None] | None  # its own check of its parameters
 
 
 class Functions:
-    """Finds functions by the names that agents use, and names by what is on record.
+    """Maps the names that agents use to functions, and recorded targets back to names.
 
-    A name is looked up among those that packages, the owner's settings and `@task` have put there,
-    and is never taken apart: no module is imported and no attribute read because of it.
+    Names are looked up among built-in functions, entry points, the owner's settings and `@task`.
+    They are never parsed, so that a model can't cause an import of its choice.
     """
 
     def __init__(self, settings: Settings, root: str) -> None:
@@ -66,17 +66,17 @@ class Functions:
 
     @property
     def names(self) -> list[str]:
-        """Every name there is, the built-in ones first."""
+        """All known names, the built-in ones first."""
         return [*BUILT_IN, *sorted((self._places.keys() | marked().keys()) - BUILT_IN.keys())]
 
     def find(self, name: str) -> RegisteredFunction:
-        """The function of this name; any other name is refused with the list of known ones."""
+        """Return the function of this name; refuse an unknown one and list the known ones."""
         if name not in self._found:
             self._found[name] = self._load(name)
         return self._found[name]
 
     def check(self, known: RegisteredFunction, params: dict[str, Any]) -> None:
-        """Refuse parameters that the function does not take, and name those that are missing."""
+        """Refuse unknown parameters, and name missing ones."""
         key = known.name, tuple(params)
         if key not in self._checked:
             check_parameters(known.function, params)
@@ -85,7 +85,7 @@ class Functions:
             known.check(self._settings, params)
 
     def name_of(self, target: Target) -> str:
-        """What an agent calls the function behind a target."""
+        """The name that agents use for a target."""
         return self._names.get(target.ref, target.ref)
 
     def _load(self, name: str) -> RegisteredFunction:
@@ -94,9 +94,9 @@ class Functions:
         function = marked().get(name)
         if function is None:
             hint = f"{meant(name, self.names)}use one of: {', '.join(self.names)}"
-            raise BadCall(f"there is no function {name[:60]!r}", hint=hint)
+            raise BadCall(f"unknown function {name[:60]!r}", hint=hint)
         target = Target.of(function)
-        if target.kind == "value":  # it has been replaced since, or its name is another's
+        if target.kind == "value":  # replaced since, or its name now means something else
             raise BadCall(f"the function {name!r} can't be used: it can't be imported by its name")
         return RegisteredFunction(name, target, function, None)
 
@@ -113,8 +113,8 @@ class Functions:
 def engine_limit(name: str, params: dict[str, Any], limit: float | None) -> float | None:
     """The time limit that the engine enforces on a task.
 
-    The limit of code is enforced by the sandbox, which keeps what the code has printed; the engine
-    ends the worker if the sandbox does not.
+    The sandbox enforces the limit of code and keeps the code's output; the engine's limit is the
+    fallback, which ends the worker.
     """
     if limit is None or not _is_sandboxed(name, params):
         return limit

@@ -1,4 +1,4 @@
-"""`simulate`: waits."""
+"""`simulate`: waits, to try out a queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST = 86_400.0
 
 
 async def simulate(duration: Any = 1.0) -> dict[str, float]:
-    """Wait for so many seconds."""
+    """Wait for a number of seconds."""
     try:
         seconds = float(duration)
     except (TypeError, ValueError):

@@ -12,15 +12,15 @@ from runyard.events import Redactor
 
 
 def check(settings: Settings, params: dict[str, Any]) -> None:
-    """Refuse a server that nobody has named."""
+    """Refuse a server that the settings don't name."""
     server = text(params.get("server"), "server")
     if server not in settings.servers:
         known = ", ".join(settings.servers) or "none (see agent.toml)"
-        raise BadCall(f"there is no server {server[:60]!r}", hint=f"known servers: {known}")
+        raise BadCall(f"unknown server {server[:60]!r}", hint=f"known servers: {known}")
 
 
 async def tool(server: str, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Start the server, call its tool, and return what that said."""
+    """Start the server, call its tool, and return the result."""
     settings = read_settings(yard_folder())
     check(settings, {"server": server})
     try:

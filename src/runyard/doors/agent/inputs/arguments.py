@@ -1,6 +1,6 @@
-"""Arguments as a language model sends them: read what is meant, refuse the rest in one sentence.
+"""Lenient reading of arguments from language models; the rest is refused in one sentence.
 
-Numbers come as text, priorities in capitals, lists as JSON text, nothing as "null" or "".
+Models send numbers as text, priorities in capitals, lists as JSON text, and "null" for nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MOST_NAME = 200
 
 
 class BadCall(UsageError):
-    """An action was called in a way that can't be read; says how to call it."""
+    """The arguments of an action are invalid; the hint says how to call it."""
 
 
 class TaskRequest(NamedTuple):
-    """One task that somebody wants to add, read but not yet known to be possible."""
+    """A task to add, read but not yet checked against the queue."""
 
     name: str
     function: str
@@ -52,7 +52,7 @@ USAGE = {
     "clear": "clear()",
     "cancel": 'cancel(task_id="queue/0")',
 }
-"""How each action is called."""
+"""How to call each action."""
 
 INSTRUCTIONS = """A queue of tasks that run in parallel in the background, and survive restarts.
 Use it in this order: add or add_batch, start, wait (again until done), results.
@@ -64,17 +64,17 @@ A task names a function and its params:
 - tool {"server": "files", "name": "read", "arguments": {}}
 - simulate {"duration": 1}
 Task ids look like queue/0. Long answers are paged: results takes offset and limit.
-Of a task that failed, status with its task_id shows what it printed and its trace."""
-"""What an agent is told before its first call."""
+For a failed task, status with its task_id shows its output and its traceback."""
+"""Instructions that an agent gets before its first call."""
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether a model means that it gives no value."""
+    """Whether a value means that none is given."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
 
 
 def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What was given, without what means nothing; a name that the action has not is refused."""
+    """The given arguments without empty ones; a name that the action doesn't take is refused."""
     found = {
         name: value
         for name, value in given.items()
@@ -88,12 +88,12 @@ def known(action: str, given: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 
 def how(action: str) -> str:
-    """How an action is called."""
+    """How to call an action."""
     return USAGE.get(action, action)
 
 
 def task_of(given: Any) -> TaskRequest:
-    """One task, as `add` and `add_batch` take it."""
+    """Read one task, as `add` and `add_batch` take it."""
     if isinstance(given, str):
         given = _parsed(given, "a task")
     if type(given) is not dict and not isinstance(given, Mapping):
@@ -115,7 +115,7 @@ def task_of(given: Any) -> TaskRequest:
 
 
 def text(value: Any, name: str) -> str:
-    """A word or a sentence."""
+    """Read a text."""
     if type(value) is str and value.isascii() and (word := value.strip()):
         return word
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -130,7 +130,7 @@ def text(value: Any, name: str) -> str:
 
 
 def whole(value: Any, name: str, least: int, most: int) -> int:
-    """A whole number: 5, "5", 5.0."""
+    """Read a whole number: 5, "5", 5.0."""
     if type(value) is int and least <= value <= most:
         return value
     try:
@@ -144,7 +144,7 @@ def whole(value: Any, name: str, least: int, most: int) -> int:
 
 
 def yes_or_no(value: Any, name: str) -> bool:
-    """A boolean: true, "True", "no", 1."""
+    """Read a boolean: true, "True", "no", 1."""
     word = spelled(value).strip().lower()
     if word in _YES or word in _NO:
         return word in _YES
@@ -152,7 +152,7 @@ def yes_or_no(value: Any, name: str) -> bool:
 
 
 def duration(value: Any, name: str) -> float:
-    """Seconds: 30, "30", "5m"."""
+    """Read seconds: 30, "30", "5m"."""
     try:
         return units.seconds(value)
     except BadSpec as error:
@@ -162,8 +162,8 @@ def duration(value: Any, name: str) -> float:
 
 
 def priority(value: Any) -> Priority:
-    """A priority in any case, or its number as text."""
-    if type(value) is str and value in _PRIORITIES:  # as most write it
+    """Read a priority in any case, or its number as text."""
+    if type(value) is str and value in _PRIORITIES:  # the usual spelling
         return _PRIORITIES[value]
     if isinstance(value, str | int) and not isinstance(value, bool):
         with suppress(BadSpec, ValueError):  # a number may have too many digits for text
@@ -173,7 +173,7 @@ def priority(value: Any) -> Priority:
 
 
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """One of a few words, in any case."""
+    """Read one of a few words, in any case."""
     word = re.sub("[- ]", "_", spelled(value).strip().lower())
     if word not in choices:
         hint = f"{meant(word, choices)}use one of: {', '.join(choices)}"
@@ -182,13 +182,13 @@ def choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 
 def meant(word: str, choices: Sequence[str]) -> str:
-    """The beginning of a hint: the choice that a misspelt word is nearest to, if any is near."""
+    """The start of a hint: the choice closest to a misspelt word, if one is close."""
     close = get_close_matches(word, choices, n=1)
     return f"did you mean '{close[0]}'? " if close else ""
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
-    """An object, also as JSON text."""
+    """Read an object, also as JSON text."""
     if type(value) is dict and _TEXT.issuperset(map(type, value)):
         return value
     if isinstance(value, str):
@@ -199,7 +199,7 @@ def mapping(value: Any, name: str) -> dict[str, Any]:
 
 
 def listing(value: Any, name: str) -> list[Any]:
-    """A list, also as JSON text, or one thing alone."""
+    """Read a list, also as JSON text, or a single item."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -213,7 +213,7 @@ def listing(value: Any, name: str) -> list[Any]:
 
 
 def tasks(value: Any) -> list[Any]:
-    """The list that `add_batch` takes."""
+    """Read the list that `add_batch` takes."""
     if isinstance(value, str):
         value = _parsed(value, "tasks")
     if isinstance(value, Mapping):
@@ -224,7 +224,7 @@ def tasks(value: Any) -> list[Any]:
 
 
 def task_ids(value: Any) -> list[str]:
-    """Tasks by their ids: a list, as text too, or one alone; no value means none."""
+    """Read task ids: a list, also as text, or a single id; empty if there is no value."""
     if is_nothing(value):
         return []
     return [text(each, "tasks") for each in listing(value, "tasks")]
@@ -234,11 +234,11 @@ def _parsed(value: str, name: str) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise BadCall(f"{name} is {_shown(value)}, which is no JSON", hint="send JSON") from None
+        raise BadCall(f"{name} is {_shown(value)}, which is not JSON", hint="send JSON") from None
 
 
 def spelled(value: Any, spell: Callable[[Any], str] = str) -> str:
-    """A value as text; one that is nested too deeply or has too many digits by its type."""
+    """A value as text, or its type if it is nested too deeply or has too many digits."""
     try:
         return spell(value)
     except (ValueError, RecursionError):

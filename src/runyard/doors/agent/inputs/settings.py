@@ -1,14 +1,14 @@
-"""What the owner of a yard allows its agents: `agent.toml` in the yard's folder.
+"""The owner's settings for agents: `agent.toml` in the yard's folder.
 
-isolation = "process"                 # none, process or bubblewrap; unset: the best there is
-environment = ["LANG", "TZ"]          # variables that model-written code may see besides PATH
-knowledge = ["docs", "src"]           # folders that knowledge_search may read; unset: here
+isolation = "process"                 # none, process or bubblewrap; default: the strongest
+environment = ["LANG", "TZ"]          # variables, besides PATH, that model-written code may see
+knowledge = ["docs", "src"]           # folders that knowledge_search may read; default: this one
 allowed = ["mytools.text:clean"]      # what custom_function may call by name
 
 [limits]                              # of each piece of code
 memory = "1GB"
 
-[functions]                           # more functions that a task can name
+[functions]                           # more functions that tasks can name
 fetch = "mytools.web:fetch"
 
 [servers.files]                       # MCP servers whose tools a task can call
@@ -32,17 +32,17 @@ LEVELS = ("none", "process", "bubblewrap")
 
 
 class CodeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one piece of model-written code may use."""
+    """Resource limits of one piece of model-written code."""
 
-    cpu: float = 60.0  # seconds of one process
-    memory: int = 1 << 30  # bytes: of one process, and of all of them together
-    processes: int = 64  # at a time, threads included
-    file_size: int = 256 << 20  # bytes of one file
-    disk: int = 1 << 30  # bytes of the whole workspace
-    files: int = 50_000  # in the whole workspace, folders included
-    output: int = 1 << 20  # bytes on stdout, and as many on stderr
+    cpu: float = 60.0  # CPU seconds of each process
+    memory: int = 1 << 30  # bytes, of each process and in total
+    processes: int = 64  # at once, including threads
+    file_size: int = 256 << 20  # bytes of each file
+    disk: int = 1 << 30  # bytes in the whole workspace
+    files: int = 50_000  # entries in the whole workspace, including folders
+    output: int = 1 << 20  # bytes each on stdout and stderr
     result: int = 1 << 20  # bytes of JSON that a custom function returns
-    wall: float = 300.0  # seconds, where the task names no timeout
+    wall: float = 300.0  # seconds, if the task sets no timeout
 
 
 class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `agent.toml` says."""
+    """The contents of `agent.toml`."""
 
     isolation: str | None = None
     environment: list[str] = []
@@ -66,7 +66,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_settings(yard: Path) -> Settings:
-    """The settings of a yard; the defaults where it has none."""
+    """Read a yard's settings; the defaults if it has none."""
     path = yard / FILE
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -78,7 +78,7 @@ def read_settings(yard: Path) -> Settings:
         raise UsageError(f"{path} can't be read: {error}", hint="see docs/agent.md") from error
     if settings.isolation not in (None, *LEVELS):
         raise UsageError(
-            f"{path}: no isolation level {settings.isolation!r}",
+            f"{path}: unknown isolation level {settings.isolation!r}",
             hint=f"use one of: {', '.join(LEVELS)}",
         )
     return settings

@@ -1,4 +1,4 @@
-"""How tasks get into a queue: read, settled one by one, and appended in one transaction."""
+"""Adding tasks to a queue: read and prepared one by one, appended in one transaction."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _BEFORE = "name a task by its id, or by the name of an earlier one in this call"
 class RefusedTask(NamedTuple):
     """A task that was not added."""
 
-    place: int  # in the list that was given
+    place: int  # in the given list
     name: str
     reason: str
 
 
 class PreparedTask(NamedTuple):
-    """A task that can be added if what it depends on is there."""
+    """A task that can be added if its dependencies exist."""
 
     name: str
     priority: int
@@ -42,21 +42,21 @@ class PreparedTask(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What became of the tasks of one call."""
+    """The tasks of one call: those that were added, and those that were refused."""
 
     numbers: list[int]
     refused: list[RefusedTask]
 
 
 def add(ledger: Ledger, wanted: Iterable[TaskRequest | RefusedTask]) -> Added:
-    """Append tasks in one go; those that can't be are left out, with the reason for each."""
-    with _unswept():
+    """Append tasks in one transaction; those that can't be added are returned with a reason."""
+    with _without_gc():
         prepared = [_prepared(ledger, at, each) for at, each in enumerate(wanted)]
         return ledger.yard.store.write(lambda tx: _append(ledger, tx, prepared))
 
 
-def wanted(place: int, given: Any) -> TaskRequest | RefusedTask:
-    """One task of a list, read; or why it can't be."""
+def read_task(place: int, given: Any) -> TaskRequest | RefusedTask:
+    """Read one task of a list, or say why it is refused."""
     try:
         return task_of(given)
     except BadCall as error:
@@ -65,7 +65,7 @@ def wanted(place: int, given: Any) -> TaskRequest | RefusedTask:
 
 
 def _one_line(error: UsageError) -> str:
-    """An error as one sentence with what to do."""
+    """An error and its hint as one sentence."""
     return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
@@ -85,7 +85,7 @@ def _prepared(
             known.target, each.params, each.name, (), int(each.priority), timeout,
             each.max_retries,
         )  # fmt: skip
-        # Nothing but text and numbers: of those there may be a hundred thousand.
+        # Only text and numbers are kept: there may be a hundred thousand tasks.
         return PreparedTask(each.name, task.priority, encode_listed(task), tuple(each.depends_on))
     except UsageError as error:
         return RefusedTask(at, each.name, _one_line(error))
@@ -95,7 +95,7 @@ def _append(ledger: Ledger, tx: Transaction, prepared: list[PreparedTask | Refus
     row = _row(ledger, tx)
     start = row.next_task
     rows, refused = [], []
-    names: dict[str, int | None] = {}  # of tasks that came before in this call
+    names: dict[str, int | None] = {}  # tasks earlier in this call; None: refused
     for at, each in enumerate(prepared):
         if isinstance(each, RefusedTask):
             names[each.name] = None
@@ -105,7 +105,7 @@ def _append(ledger: Ledger, tx: Transaction, prepared: list[PreparedTask | Refus
         after: Sequence[int] = ()
         try:
             if each.depends_on:
-                after = sorted({_before(ledger, tx, row, names, b) for b in each.depends_on})
+                after = sorted({_dependency(ledger, tx, row, names, b) for b in each.depends_on})
                 listed = msgspec.structs.replace(decode_listed(content), after=tuple(after))
                 content = encode_listed(listed)
             rows.append((each.name, each.priority, content, after))
@@ -118,10 +118,10 @@ def _append(ledger: Ledger, tx: Transaction, prepared: list[PreparedTask | Refus
     return Added(list(range(start, start + len(rows))), refused)
 
 
-def _before(
+def _dependency(
     ledger: Ledger, tx: Transaction, row: BatchRow, names: dict[str, int | None], text: str
 ) -> int:
-    """The number of a task that another one is to come after."""
+    """The number of a task that another one depends on."""
     if text in names:
         found = names[text]
         if found is None:
@@ -130,9 +130,9 @@ def _before(
     try:
         number = ledger.number_of(text)
     except BadCall:
-        raise BadCall(f"it depends on {text[:60]!r}, which is not there", hint=_BEFORE) from None
+        raise BadCall(f"it depends on {text[:60]!r}, which does not exist", hint=_BEFORE) from None
     if tx.task(row.id, number) is None:
-        raise BadCall(f"it depends on {text!r}, which is not there", hint=_BEFORE)
+        raise BadCall(f"it depends on {text!r}, which does not exist", hint=_BEFORE)
     ended = tx.outcome(row.id, number)
     if ended is not None and ended.status != COMPLETED:
         status = TaskStatus.of(ended.status)
@@ -141,7 +141,7 @@ def _before(
 
 
 def _row(ledger: Ledger, tx: Transaction) -> BatchRow:
-    """The queue's row, made if need be, and locked until the transaction ends."""
+    """The queue's row, made if necessary, and locked until the transaction ends."""
     if not ledger.exists(tx):
         batch = Batch(None, None, (), ledger.name, None, "msgpack", OPTIONS)
         return register(tx, batch, root=os.getcwd(), code={OWNER: ""}).row
@@ -151,8 +151,8 @@ def _row(ledger: Ledger, tx: Transaction) -> BatchRow:
 
 
 @contextmanager
-def _unswept() -> Iterator[None]:
-    """Without garbage collection: thousands of tasks make no cycles, and sweeping takes long."""
+def _without_gc() -> Iterator[None]:
+    """Pause garbage collection: thousands of tasks have no cycles, and scanning them is slow."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""The queue as an asyncio program sees it: add, take, settle and cancel tasks one by one.
+"""The queue for asyncio programs: add, claim, finish and cancel tasks one by one.
 
-A host that takes tasks itself (`get_next_task`) holds them by a lease in the store: if it dies,
+A host that claims tasks itself (`get_next_task`) holds them by a lease in the store: if it dies,
 others get them. Most hosts leave that to the worker that `BatchExecutor` starts.
 """
 
@@ -34,15 +34,15 @@ from runyard.yard import Yard
 
 
 class BatchQueue:
-    """Tasks by priority, first in, first out inside one; durable, and shared by all who use it."""
+    """A durable, shared queue: by priority, then first in, first out."""
 
     def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
         """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
         self.yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._owns_yard = not isinstance(yard, Yard)
         self._ledger = Ledger(self.yard, queue)
-        self._engine: int | None = None  # who holds what this host has taken
-        self._taken: dict[int, tuple[Claim, float]] = {}  # by task, with when it was
+        self._engine: int | None = None  # holds the tasks that this host claimed
+        self._claimed: dict[int, tuple[Claim, float]] = {}  # by task, with the time of the claim
 
     async def add_task(
         self,
@@ -54,7 +54,7 @@ class BatchQueue:
         timeout: float | None = None,  # noqa: ASYNC109
         depends_on: list[str] | None = None,
     ) -> BatchTask:
-        """Put a task into the queue."""
+        """Add a task to the queue."""
         wanted = read.task_of(
             {
                 "name": name, "function": function, "params": params or {}, "priority": priority,
@@ -71,15 +71,15 @@ class BatchQueue:
         return await asyncio.to_thread(add)
 
     async def get_next_task(self) -> BatchTask | None:
-        """Take the task that is next; None while nothing can start."""
-        return await asyncio.to_thread(self._take)
+        """Claim the next task; None while none can start."""
+        return await asyncio.to_thread(self._claim)
 
     async def update_task(
         self, task_id: str, status: TaskStatus | str, result: Any = None, error: str | None = None
     ) -> BatchTask:
-        """Say how a task that this host has taken ended; `queued` puts it back for a retry."""
+        """Record how a claimed task ended; `queued` puts it back for a retry."""
         ended = TaskStatus(read.choice(status, "status", list(TaskStatus)))
-        return await asyncio.to_thread(self._settle, task_id, ended, result, error)
+        return await asyncio.to_thread(self._finish, task_id, ended, result, error)
 
     async def cancel_task(self, task_id: str) -> bool:
         """Cancel a task, running or not; False if it has ended already."""
@@ -87,7 +87,7 @@ class BatchQueue:
         return await asyncio.to_thread(cancel, self._ledger, number)
 
     async def get_all_tasks(self, status: TaskStatus | str | None = None) -> list[BatchTask]:
-        """Every task on record, or those of a status, in the order in which they were added."""
+        """All tasks, or those with a status, in the order in which they were added."""
         chosen = None
         if status is not None:
             chosen = TaskStatus(read.choice(status, "status", list(TaskStatus)))
@@ -102,7 +102,7 @@ class BatchQueue:
         return await asyncio.to_thread(look)
 
     async def get_stats(self) -> BatchStats:
-        """Where the queue stands."""
+        """The statistics of the queue."""
 
         def look() -> BatchStats:
             with self._store.snapshot() as view:
@@ -113,7 +113,7 @@ class BatchQueue:
         return await asyncio.to_thread(look)
 
     async def close(self) -> None:
-        """Give back what this host has taken and not settled."""
+        """Release the claimed tasks that are not finished."""
         await asyncio.to_thread(self._leave)
         if self._owns_yard:
             self.yard.close()
@@ -126,7 +126,7 @@ class BatchQueue:
 
     @property
     def _store(self) -> Store:
-        """The record; opened on first use, which may take a while."""
+        """The store; opened on first use, which may block."""
         return self.yard.store
 
     def _seen(self, number: int) -> BatchTask:
@@ -134,13 +134,13 @@ class BatchQueue:
             return self._timed(self._ledger.task(view, self._ledger.row(view), number))
 
     def _timed(self, task: BatchTask) -> BatchTask:
-        """The task with when it began, which only the host that runs it knows."""
+        """The task with its start time, which only the host that runs it knows."""
         number = self._ledger.number_of(task.task_id)
-        if number not in self._taken or task.status is not TaskStatus.RUNNING:
+        if number not in self._claimed or task.status is not TaskStatus.RUNNING:
             return task
-        return replace(task, started_at=self._taken[number][1])
+        return replace(task, started_at=self._claimed[number][1])
 
-    def _take(self) -> BatchTask | None:
+    def _claim(self) -> BatchTask | None:
         if self._engine is None:
             with self._store.snapshot() as view:
                 if not self._ledger.exists(view):
@@ -156,29 +156,31 @@ class BatchQueue:
         if found is None:
             return None
         number = next(iter(found.tasks))
-        self._taken[number] = found, clock.now()
+        self._claimed[number] = found, clock.now()
         return self._seen(number)
 
     def _sign_on(self, tx: Transaction) -> int:
         row = self._ledger.row(tx)
-        # No workers: it takes tasks, and is nobody to ask for a stop.
+        # No workers: it claims tasks itself, and can't be asked to stop.
         number = tx.sign_on(socket.gethostname(), os.getpid(), "threads", 0)
         self._store.acquire_liveness(number)
         tx.update_engine(number, batch=row.id)
         return number
 
-    def _settle(
+    def _finish(
         self, task_id: str, status: TaskStatus, result: Any, error: str | None
     ) -> BatchTask:
         number = self._ledger.number_of(task_id)
-        if number not in self._taken:
-            raise BadCall(f"{task_id} was not taken here", hint="get_next_task takes tasks")
+        if number not in self._claimed:
+            raise BadCall(
+                f"{task_id} is not claimed by this host", hint="claim it with get_next_task"
+            )
         if status is TaskStatus.RUNNING:
             return self._seen(number)
-        claim, began = self._taken.pop(number)
+        claim, began = self._claimed.pop(number)
         seconds = max(0.0, clock.now() - began)
 
-        def settle(tx: Transaction) -> None:
+        def finish(tx: Transaction) -> None:
             if tx.outcome(claim.batch, number) is not None:  # cancelled meanwhile
                 return
             if not tx.holds(claim, [number]):
@@ -198,12 +200,12 @@ class BatchQueue:
             tx.add_attempts([attempt])
             tx.release(claim, finished=False)
 
-        self._store.write(settle)
+        self._store.write(finish)
         return self._seen(number)
 
     def _leave(self) -> None:
         engine, self._engine = self._engine, None
-        taken, self._taken = self._taken, {}
+        taken, self._claimed = self._claimed, {}
         if engine is None:
             return
 
@@ -218,7 +220,7 @@ class BatchQueue:
 
 
 def cancel(ledger: Ledger, number: int) -> bool:
-    """Cancel a task: by way of the workers where some run, else on record."""
+    """Cancel a task: through the workers if any run, else on record."""
 
     def work(tx: Transaction) -> int:
         row = ledger.row(tx)

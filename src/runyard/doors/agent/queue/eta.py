@@ -1,4 +1,4 @@
-"""When a queue will be done: what is known of its tasks, laid out over its workers."""
+"""Estimates when a queue will be done."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def seconds_left(mean: float, queued: int, running: Sequence[float], lanes: int) -> float:
-    """Seconds until everything is done, where tasks take `mean` seconds each.
+    """Seconds until everything is done, if tasks take `mean` seconds each.
 
-    `running` holds for how long each task has been under way. What waits is dealt out as workers
-    do it: whoever is free first takes the next one.
+    `running` has the seconds that each running task has taken so far. Queued tasks are dealt out as
+    workers do it: the lane that is free first takes the next one.
     """
     lanes = max(1, lanes, len(running))
     rest = sorted(max(0.0, mean - elapsed) for elapsed in running)

@@ -1,4 +1,4 @@
-"""Results as files, inside the yard's export folder and nowhere else."""
+"""Export of results to files in the yard's export folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMES = {"created_at", "started_at", "completed_at"}
 def export(
     ledger: Ledger, kind: str, name: str | None, redact: Callable[[Any], Any]
 ) -> tuple[Path, int]:
-    """Write every result to a file; where it is and how many there are."""
+    """Write all results to a file; return its path and their number."""
     path = _place(ledger, kind, name)
     count = 0
 

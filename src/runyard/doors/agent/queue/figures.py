@@ -1,4 +1,4 @@
-"""Where a queue stands, in numbers that cost the same however long the queue is."""
+"""Statistics of a queue, at a cost that doesn't depend on its length."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from runyard.store.base import Snapshot
 from runyard.store.rows import BatchRow, EngineRow
 
 LATEST = 500
-"""So many of the latest outcomes say how long tasks take and wait."""
+"""Number of the latest outcomes from which durations and waits are computed."""
 
 
 class QueueFigures(NamedTuple):
-    """The queue as of one moment."""
+    """The queue at one moment."""
 
     stats: BatchStats
     row: BatchRow
     engines: list[EngineRow]
     under_way: Running
-    rate: float  # outcomes a second, over the last seconds
+    rate: float  # recent outcomes a second
     mean_wait: float
     max_wait: float
 
     @property
     def lanes(self) -> int:
-        """How many tasks may run at a time."""
+        """How many tasks can run at once."""
         return sum(engine.workers for engine in self.engines)
 
     @property
@@ -39,12 +39,12 @@ class QueueFigures(NamedTuple):
         return bool(self.engines or self.under_way)
 
     def document(self) -> dict[str, Any]:
-        """Everything that `status` tells."""
+        """The data of `status`."""
         stats = self.stats
         tried = stats.completed + stats.failed
         total = stats.total_execution_time
         return {
-            # A worker that waits for more once everything has ended runs nothing.
+            # A worker that lingers after the last task runs nothing.
             "state": "running" if self.row.pending and self._is_served else "stopped",
             **stats.document(),
             "rate": round(self.rate, 3),
@@ -59,7 +59,7 @@ class QueueFigures(NamedTuple):
 
 
 def figures(ledger: Ledger, view: Snapshot) -> QueueFigures:
-    """Look at the queue."""
+    """Compute the statistics of a queue."""
     row = ledger.row(view)
     engines = ledger.engines(view, row)
     under_way = ledger.under_way(view, row)
@@ -85,7 +85,7 @@ def figures(ledger: Ledger, view: Snapshot) -> QueueFigures:
 
 
 def _latest(view: Snapshot, row: BatchRow) -> tuple[list[float], list[float]]:
-    """How long the latest tasks took, and how long they waited."""
+    """The durations and the waits of the latest tasks."""
     outcomes = [o for o in view.latest(row.id, LATEST) if o.status != CANCELLED]
     if not outcomes:
         return [], []
@@ -97,7 +97,7 @@ def _latest(view: Snapshot, row: BatchRow) -> tuple[list[float], list[float]]:
 
 
 def resources(engines: list[EngineRow]) -> dict[str, Any] | None:
-    """What the workers on this machine use: processes, memory, and CPU since they started."""
+    """Resource use of the workers on this machine; CPU since they started."""
     import psutil
 
     processes, memory, cpu, begun = 0, 0, 0.0, clock.now()

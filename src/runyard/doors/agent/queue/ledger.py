@@ -1,6 +1,6 @@
-"""The queue on record: one listed batch of the yard, a row for each task.
+"""The queue on record: a listed batch of the yard, with a row for each task.
 
-Everything here reads or writes the store and may wait for it: call it from a thread.
+Everything here reads or writes the store and may block: call it from a thread.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ OWNER = "runyard.doors.agent"
 """Marks a recorded batch as an agent's queue."""
 
 OPTIONS = Options(backoff=0.5, never_retry=("UsageError", "BadCall"))
-"""How tasks of a queue run: a call that can't work is not tried again."""
+"""How tasks of a queue run; an invalid call is not retried."""
 
 
 ORDERS = ("added", "ended", "latest")
-"""How results come: as they were added, as they ended, or the one that ended last first."""
+"""Orders of results: as tasks were added, as they ended, or the latest end first."""
 
 Running = Mapping[int, LaneStatus | None]
-"""Tasks that run, with what a worker of this machine has noted of them."""
+"""Running tasks, with their lane status if the worker is on this machine."""
 
 
 class Ledger:
@@ -62,30 +62,32 @@ class Ledger:
         return f"{self.name}/{number}"
 
     def number_of(self, task_id: str) -> int:
-        """The inverse of `id_of`; the number alone will do."""
+        """The inverse of `id_of`; the number alone is accepted too."""
         queue, _, number = task_id.strip().rpartition("/")
         if queue not in ("", self.name) or not number.isdecimal() or len(number) > 18:
-            raise BadCall(f"{task_id[:60]!r} is no task", hint=f"tasks are named {self.id_of(0)}")
+            raise BadCall(
+                f"{task_id[:60]!r} is not a task id", hint=f"task ids look like {self.id_of(0)}"
+            )
         return int(number)
 
     def _check_owner(self, row: BatchRow) -> None:
         if OWNER not in StoredBatch(row).versions:
             raise SpecChanged(
-                f"another batch is recorded as {self.name!r}, which is no queue",
+                f"{self.name!r} is recorded as another batch, not as a queue",
                 hint="choose another name for the queue",
             )
 
     # Looking
 
     def exists(self, view: Snapshot) -> bool:
-        """Whether anything was ever added."""
+        """Whether any task was ever added."""
         found = view.batch(self.name)
         if found is not None:
             self._check_owner(found)
         return found is not None
 
     def row(self, view: Snapshot) -> BatchRow:
-        """The queue's row; NotFound where nothing was ever added."""
+        """The queue's row; NotFound if no task was ever added."""
         found = view.batch(self.name)
         if found is None:
             raise NotFound("the queue is empty", hint="add a task first")
@@ -97,44 +99,46 @@ class Ledger:
         return [engine for engine in self._holders(view, row) if engine.workers]
 
     def _holders(self, view: Snapshot, row: BatchRow) -> list[EngineRow]:
-        """Workers, and hosts that take tasks themselves."""
+        """Workers, and hosts that claim tasks themselves."""
         alive = self.yard.store.alive
         return [e for e in view.engines() if e.batch == row.id and alive(e.id)]
 
     def own(self, engines: Sequence[EngineRow]) -> list[EngineRow]:
-        """Those of the workers that have their files where this machine keeps the yard's."""
-        return [e for e in engines if self._slots(e).exists()]
+        """The workers whose files are in this machine's folder of the yard."""
+        return [e for e in engines if self._status_file(e).exists()]
 
-    def _slots(self, engine: EngineRow) -> Path:
+    def _status_file(self, engine: EngineRow) -> Path:
         return self.yard.folder / "run" / f"{engine.id}.slots"
 
     def under_way(self, view: Snapshot, row: BatchRow) -> Running:
-        """The tasks that run at this moment, with what their workers noted where that is here.
+        """The running tasks, with their lane status if the worker is on this machine.
 
-        Of a worker on another machine it is known how many it runs: the first of those it holds.
+        Of a worker elsewhere only their number is known: they are the first of those it holds.
         """
         found: dict[int, LaneStatus | None] = {}
         for engine in self._holders(view, row):
-            notes = self._notes(engine, row)
-            if notes is None:
+            running = self._lane_statuses(engine, row)
+            if running is None:
                 most = engine.running if engine.workers else None
                 held = view.queue(row.id, engine=engine.id, limit=most)
-                notes = {queued.task: None for queued in held}
-            found |= notes
+                running = {queued.task: None for queued in held}
+            found |= running
         return found
 
-    def _notes(self, engine: EngineRow, row: BatchRow) -> dict[int, LaneStatus | None] | None:
-        """What a worker of this machine runs; None for one on another machine, and for a host."""
+    def _lane_statuses(
+        self, engine: EngineRow, row: BatchRow
+    ) -> dict[int, LaneStatus | None] | None:
+        """What a worker on this machine runs; None for one elsewhere, and for a host."""
         try:
-            lane_status = LaneStatusFile(self._slots(engine), 0, create=False)
-        except (OSError, ValueError):  # or it is gone this very moment
+            lane_status = LaneStatusFile(self._status_file(engine), 0, create=False)
+        except (OSError, ValueError):  # or it has just been removed
             return None
-        notes = [lane_status.read(lane) for lane in range(lane_status.lanes)]
+        statuses = [lane_status.read(lane) for lane in range(lane_status.lanes)]
         lane_status.close()
-        return {n.task: n for n in notes if n.task != IDLE and n.batch == row.id}
+        return {n.task: n for n in statuses if n.task != IDLE and n.batch == row.id}
 
     def position(self, view: Snapshot, queued: QueueRow, under_way: Running) -> int:
-        """Where a task stands in the line of those that have not started; the next one is 1."""
+        """A task's position among those that have not started; the next one is 1."""
         running = [view.queued(queued.batch, number) for number in under_way]
         mine = -queued.priority, queued.task
         ahead = sum(r is not None and (-r.priority, r.task) < mine for r in running)
@@ -143,7 +147,7 @@ class Ledger:
     def task(
         self, view: Snapshot, row: BatchRow, number: int, under_way: Running | None = None
     ) -> BatchTask:
-        """One task as it stands; `under_way` where that has been looked at already."""
+        """One task as it is now; pass `under_way` if it is known already."""
         found = view.task(row.id, number)
         if found is None:
             raise NotFound(f"there is no task {self.id_of(number)}", hint="status lists the queue")
@@ -168,7 +172,7 @@ class Ledger:
         limit: int,
         order: str = "added",
     ) -> list[BatchTask]:
-        """A page of tasks of a status; None: those that have ended, in one of `ORDERS`."""
+        """A page of tasks with a status (None: those that have ended), in one of `ORDERS`."""
         if status is None or status.code >= COMPLETED:
             if order == "added":
                 return list(islice(self.ended(view, row, status), offset, offset + limit))
@@ -218,7 +222,7 @@ class Ledger:
         under_way: Running = MappingProxyType({}),
         failed: Sequence[AttemptRow] = (),
     ) -> BatchTask:
-        """What is on record of a task, as an agent sees it; `failed` are its earlier attempts."""
+        """A recorded task as an agent sees it; `failed` are its earlier attempts."""
         with decoding_stored(f"task {task.task}"):
             listed = decode_listed(task.content)
         function = self.functions.name_of(listed.target)
@@ -235,20 +239,20 @@ class Ledger:
         }
         if outcome is not None:
             return BatchTask(**seen, **_ended(outcome))
-        note = under_way.get(task.task)
-        error, trace = _why(failed[-1].error if failed else None)
+        status = under_way.get(task.task)
+        error, trace = _error_and_trace(failed[-1].error if failed else None)
         return BatchTask(
             **seen,
             error=error,
             trace=trace,
             status=TaskStatus.RUNNING if task.task in under_way else TaskStatus.QUEUED,
-            started_at=None if note is None else clock.now() - note.seconds,
+            started_at=None if status is None else clock.now() - status.seconds,
             retry_count=len(failed),
         )
 
 
 class _Tasks:
-    """Task rows in rising order, read a page at a time."""
+    """Task rows in ascending order, read a page at a time."""
 
     def __init__(self, view: Snapshot, batch: int) -> None:
         self._view = view
@@ -257,23 +261,23 @@ class _Tasks:
 
     def get(self, number: int) -> TaskRow:
         if number not in self._page:
-            self._turn(number)
+            self._load(number)
         return self._page[number]
 
     def __iter__(self) -> Iterator[TaskRow]:
         last = -1
-        while rows := self._turn(last + 1):
+        while rows := self._load(last + 1):
             yield from rows
             last = rows[-1].task
 
-    def _turn(self, number: int) -> list[TaskRow]:
+    def _load(self, number: int) -> list[TaskRow]:
         rows = self._view.tasks(self._batch, after=number - 1, limit=500)
         self._page = {row.task: row for row in rows}
         return rows
 
 
 def _ended(outcome: OutcomeRow) -> dict[str, Any]:
-    error, trace = _why(outcome.error)
+    error, trace = _error_and_trace(outcome.error)
     return {
         "status": TaskStatus.of(outcome.status),
         "started_at": outcome.started,
@@ -285,8 +289,8 @@ def _ended(outcome: OutcomeRow) -> dict[str, Any]:
     }
 
 
-def _why(error: bytes | None) -> tuple[str | None, str | None]:
-    """An error in a sentence, and its trace."""
+def _error_and_trace(error: bytes | None) -> tuple[str | None, str | None]:
+    """An error in a sentence, and its traceback."""
     if error is None:
         return None, None
     info = ErrorInfo.decode(error)

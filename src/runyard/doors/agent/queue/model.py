@@ -1,4 +1,4 @@
-"""What an agent sees of its queue: tasks, statistics and answers."""
+"""What agents see of a queue: tasks, statistics and responses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["BatchStats", "BatchTask", "Priority", "Response", "TaskStatus"]
 
 @dataclass(frozen=True)
 class BatchTask:
-    """One task of the queue, as it stands on record."""
+    """One task of the queue, as recorded."""
 
-    task_id: str  # what other actions take: queue/17
+    task_id: str  # as other actions take it: queue/17
     name: str
     function: str
     params: dict[str, Any]
@@ -25,8 +25,8 @@ class BatchTask:
     created_at: float
     started_at: float | None = None
     completed_at: float | None = None
-    result: Any = None  # of a failed piece of code: what it printed before it failed
-    error: str | None = None  # while it is to be tried again: why the last attempt failed
+    result: Any = None  # of code that failed: its output until then
+    error: str | None = None  # before a retry: why the last attempt failed
     trace: str | None = None  # where the error came from
     retry_count: int = 0
     max_retries: int = 3
@@ -35,14 +35,14 @@ class BatchTask:
 
     @property
     def execution_time(self) -> float | None:
-        """Seconds that its last attempt took."""
+        """Seconds that the last attempt took."""
         if self.started_at is None or self.completed_at is None:
             return None
         return self.completed_at - self.started_at
 
     @property
     def wait_time(self) -> float | None:
-        """Seconds from when it was added to when its last attempt began."""
+        """Seconds from when it was added to the start of the last attempt."""
         return None if self.started_at is None else max(0.0, self.started_at - self.created_at)
 
     def document(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class BatchTask:
 
 @dataclass(frozen=True)
 class BatchStats:
-    """Where the queue stands, in numbers."""
+    """The statistics of a queue."""
 
     total_tasks: int = 0
     queued: int = 0
@@ -64,18 +64,18 @@ class BatchStats:
     cancelled: int = 0
     start_time: float | None = None  # when work on the queue first began
     end_time: float | None = None  # when it last had nothing left to do
-    total_execution_time: float = 0.0  # seconds that workers have been at it
+    total_execution_time: float = 0.0  # seconds during which workers served it
     average_task_time: float = 0.0  # over the latest tasks
     estimated_time_remaining: float | None = None  # seconds, while a worker runs
 
     @property
     def finished(self) -> int:
-        """How many tasks have ended, in whatever way."""
+        """How many tasks have ended, successfully or not."""
         return sum(getattr(self, status.value) for status in FINAL_STATES)
 
     @property
     def progress_percentage(self) -> float:
-        """How much of the queue is done."""
+        """The share of tasks that have ended, in percent."""
         return 100.0 * self.finished / self.total_tasks if self.total_tasks else 0.0
 
     def document(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class BatchStats:
 
 @dataclass(frozen=True)
 class Response:
-    """An action's answer: text for an agent to read, and the same as data."""
+    """The response to an action: text for an agent to read, and the same as data."""
 
     message: str
     break_loop: bool = False

@@ -1,11 +1,11 @@
-"""What can be seen of a queue: where it stands, one task of it, a page of results."""
+"""Views of a queue: its status, one task, a page of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from runyard.doors.agent.queue import words
+from runyard.doors.agent.queue import messages
 from runyard.doors.agent.queue.figures import figures, resources
 from runyard.doors.agent.queue.ledger import Ledger, Running
 from runyard.doors.agent.queue.model import BatchStats, Response, TaskStatus
@@ -14,13 +14,13 @@ from runyard.store.base import Snapshot
 from runyard.store.rows import BatchRow
 
 MOST_LISTED = 20
-"""Tasks that a detailed status lists of those that run, and of those that are next."""
+"""How many running and how many upcoming tasks a detailed status lists."""
 
 MOST_FAILURES = 5
 
 
 def status(ledger: Ledger, *, detailed: bool = False) -> Response:
-    """The queue in figures, and in detail which tasks run, which are next and which failed."""
+    """The statistics of a queue; in detail also its running, upcoming and failed tasks."""
     with ledger.yard.store.snapshot() as view:
         if not ledger.exists(view):
             data = {"state": "stopped", **BatchStats().document()}
@@ -36,7 +36,7 @@ def status(ledger: Ledger, *, detailed: bool = False) -> Response:
             }
             data["left_out"] = {name: count for name, count in left_out.items() if count > 0}
             data["functions"] = ledger.functions.names
-    return Response(words.status(data), data=data)
+    return Response(messages.status(data), data=data)
 
 
 def _tasks(ledger: Ledger, view: Snapshot, row: BatchRow, under_way: Running) -> dict[str, Any]:
@@ -44,18 +44,18 @@ def _tasks(ledger: Ledger, view: Snapshot, row: BatchRow, under_way: Running) ->
     failed = ledger.tasks(view, row, TaskStatus.FAILED, 0, MOST_FAILURES, "latest")
     following, position = [], 1
     for queued in ledger.queued(view, row, under_way, 0, MOST_LISTED):
-        task = words.brief(ledger.task(view, row, queued.task, under_way))
+        task = messages.brief(ledger.task(view, row, queued.task, under_way))
         following.append({**task, "position": position, "waits_for": queued.waiting})
         position += not queued.waiting
     return {
-        "running_tasks": [words.brief(task) for task in running],
+        "running_tasks": [messages.brief(task) for task in running],
         "next_tasks": following,
-        "failures": [words.brief(task) for task in failed],
+        "failures": [messages.brief(task) for task in failed],
     }
 
 
 def task_status(ledger: Ledger, number: int) -> Response:
-    """One task in full; while it is queued, its position."""
+    """One task in full, with its position while it is queued."""
     with ledger.yard.store.snapshot() as view:
         row = ledger.row(view)
         under_way = ledger.under_way(view, row)
@@ -65,11 +65,11 @@ def task_status(ledger: Ledger, number: int) -> Response:
         if queued is not None and task.status is TaskStatus.QUEUED:
             data["position"] = ledger.position(view, queued, under_way)
             data["waits_for"] = queued.waiting
-    return Response(words.task(data), data=data)
+    return Response(messages.task(data), data=data)
 
 
 def progress(ledger: Ledger, numbers: Sequence[int]) -> Response:
-    """How far some tasks are: what `status` says of a queue, of these alone."""
+    """Progress of some tasks: like the status of a queue that holds these alone."""
     with ledger.yard.store.snapshot() as view:
         row = ledger.row(view)
         under_way = ledger.under_way(view, row)
@@ -81,9 +81,9 @@ def progress(ledger: Ledger, numbers: Sequence[int]) -> Response:
     data = {
         "state": "running" if is_running else "stopped", "total_tasks": len(tasks), **counts,
         "progress_percentage": round(100 * done / len(tasks), 2),
-        "tasks": [words.brief(task) for task in tasks],
+        "tasks": [messages.brief(task) for task in tasks],
     }  # fmt: skip
-    return Response(words.progress(data), data=data)
+    return Response(messages.progress(data), data=data)
 
 
 def results(
@@ -102,11 +102,11 @@ def results(
         found = ledger.tasks(view, row, status, offset, limit + 1, order)
         count = row.done if status is None else getattr(row, status.value, None)
     page = [redact(task.document()) for task in found[:limit]]
-    shown, message = words.results(page, kind)
+    shown, message = messages.results(page, kind)
     more = len(found) > limit or shown < len(page)
     following = offset + shown if more else None
     data = {
         "results": page, "order": order, "offset": offset, "total": count,
         "next_offset": following,
     }  # fmt: skip
-    return Response(words.paged(message, following, count), data=data)
+    return Response(messages.paged(message, following, count), data=data)

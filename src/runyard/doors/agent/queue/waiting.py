@@ -1,4 +1,4 @@
-"""Wait until a queue, or some tasks of it, are done."""
+"""Wait until a queue, or some of its tasks, are done."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from runyard.doors.agent.queue.views import progress, status
 from runyard.spec.status import FINAL_STATES
 
 TICK = 0.25
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 OnProgress = Callable[[int, int, str], Awaitable[None]]
 OnStatus = Callable[[Response], Awaitable[None]]
 
 
 def done(data: dict[str, Any]) -> int:
-    """How many tasks have ended, of those that a status counts."""
+    """How many of the tasks in a status have ended."""
     return sum(data.get(each.value, 0) for each in FINAL_STATES)
 
 
@@ -28,11 +28,11 @@ async def until_done(
     ledger: Ledger,
     seconds: float | None = None,
     tasks: Sequence[str] = (),
-    seen: OnStatus | None = None,
+    on_status: OnStatus | None = None,
 ) -> Response:
-    """Wait until everything has ended, or nothing runs, or the time is over; the status then.
+    """Wait until all tasks have ended, nothing runs, or time is up; return the last status.
 
-    With tasks, for these alone. `seen` gets the status at each look.
+    With `tasks`, wait for these alone. `on_status` gets the status at each check.
     """
     numbers = [ledger.number_of(each) for each in dict.fromkeys(tasks)]
     until = None if seconds is None else clock.monotonic() + seconds
@@ -42,8 +42,8 @@ async def until_done(
 
     while True:
         found = await asyncio.to_thread(look)
-        if seen is not None:
-            await seen(found)
+        if on_status is not None:
+            await on_status(found)
         left = TICK if until is None else until - clock.monotonic()
         if found.data["state"] != "running" or left <= 0:
             return found

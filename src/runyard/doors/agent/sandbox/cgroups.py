@@ -1,6 +1,6 @@
-"""A control group for one piece of code, where this machine lets us make one.
+"""A control group for one piece of code, if this machine permits one.
 
-It bounds what all processes of the code use together, whoever they run as.
+It limits what all processes of the code use together, regardless of their user.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from runyard.doors.agent.inputs.settings import CodeLimits
 
 ROOT = Path("/sys/fs/cgroup")
 OLD_SECONDS = 30.0
-"""A group this old and without a maker was left behind."""
+"""Age from which a group whose creator is gone is considered abandoned."""
 
 _numbers = count()
 
 
 @contextlib.contextmanager
 def cgroups(limits: CodeLimits) -> Iterator[list[str]]:
-    """Folders of the groups that a process joins; none where there can't be any."""
+    """Folders of the groups that a process joins; none if they can't be created."""
     made = list(_make(limits)) if os.geteuid() == 0 else []
     try:
         yield [str(folder) for folder in made]
@@ -35,7 +35,7 @@ def cgroups(limits: CodeLimits) -> Iterator[list[str]]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a group; its last processes may still be on their way out."""
+    """Remove a group; its last processes may still be exiting."""
     for _ in range(40):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -44,12 +44,12 @@ def _remove(folder: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove groups whose maker was killed before it could; those in use stay by themselves."""
+    """Remove groups whose creator was killed; the kernel keeps those in use."""
     for folder in parent.glob("runyard-*-*"):
-        maker = folder.name.split("-")[1]
+        creator = folder.name.split("-")[1]
         with contextlib.suppress(OSError, ValueError):
             is_old = time.time() - folder.stat().st_mtime > OLD_SECONDS
-            if is_old and not psutil.pid_exists(int(maker)):
+            if is_old and not psutil.pid_exists(int(creator)):
                 folder.rmdir()
 
 

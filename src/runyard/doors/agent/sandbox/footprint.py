@@ -1,8 +1,8 @@
-"""What a program takes that no limit of the kernel bounds, looked at while it runs.
+"""Resource use that the kernel doesn't limit, measured while a program runs.
 
-its workspace         files by the blocks that they have on the disk, and how many there are
-files without a name  deleted ones that it keeps open or mapped; in memory (memfd) or on the disk
-memory                of all its processes together; a page that several share counts once
+workspace      the blocks of its files on disk, and the number of files
+unnamed files  deleted files that it keeps open or mapped, in memory (memfd) or on disk
+memory         of all its processes together; a page that several share counts once
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PART = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
 class Unnamed(NamedTuple):
-    """A file that has no name any more."""
+    """A file without a name, such as a deleted one that is still open."""
 
     inode: int
     bytes: int
@@ -35,7 +35,7 @@ class Unnamed(NamedTuple):
 
 
 def family(process: int) -> Sequence[int]:
-    """The processes that one has started, and those that they have."""
+    """All descendants of a process."""
     try:
         return [each.pid for each in psutil.Process(process).children(recursive=True)]
     except psutil.Error:
@@ -45,10 +45,10 @@ def family(process: int) -> Sequence[int]:
 def excess(
     family: Sequence[int], workspace: Path, limits: CodeLimits, *, parked: int = 0
 ) -> str | None:
-    """What processes and their workspace take too much of; None while they keep to the limits.
+    """Which limit the processes or their workspace exceed; None if none.
 
-    Of a process that forbids a look into it, which it can unless this one is root's, nothing but
-    the memory that it has in use is seen. What is `parked` can't be looked at either.
+    Unless this process is root's, a process can deny access to its files; then only its resident
+    memory is seen. Files that are `parked` can't be inspected either.
     """
     threads = [_threads(each) for each in family]
     unnamed = {(f.inode, f.in_memory): f for each in threads for f in _unnamed(each)}
@@ -62,7 +62,9 @@ def excess(
     if found.entries > limits.files:
         return f"filled its workspace with more than {limits.files:,} files"
     if parked:
-        return f"filled its workspace out of sight: {parked:,} open files were sent and not taken"
+        return (
+            f"filled its workspace out of sight: {parked:,} open files were sent and not received"
+        )
     in_memory = sum(file.bytes for file in unnamed.values() if file.in_memory)
     if _memory(threads, limits.memory - in_memory) + in_memory > limits.memory:
         return f"used more than {limits.memory:,} bytes of memory in all"
@@ -70,7 +72,7 @@ def excess(
 
 
 def parked(family: Sequence[int]) -> int:
-    """How many open files lie in sockets, sent to a process that has not taken them."""
+    """How many open files are in transit in sockets, sent and not yet received."""
     found = 0
     for thread in (each for process in family for each in _threads(process)):
         with suppress(OSError):
@@ -91,7 +93,7 @@ def _threads(process: int) -> Sequence[int]:
 
 
 def _unnamed(threads: Sequence[int]) -> Iterator[Unnamed]:
-    """The files without a name that a process has open or mapped."""
+    """The unnamed files that a process has open or mapped."""
     seen = set()
     for thread in threads:
         with suppress(OSError):
@@ -103,7 +105,7 @@ def _unnamed(threads: Sequence[int]) -> Iterator[Unnamed]:
                         seen.add((status.st_ino, in_memory))
                         yield Unnamed(status.st_ino, status.st_blocks * 512, in_memory)
     for inode, size, place in _mapped(threads):
-        # How much of a shared mapping is in use is seen by the process's memory.
+        # Shared anonymous mappings are counted as memory of the process.
         if (inode, _in_memory(place)) not in seen and not place.startswith("/dev/zero"):
             yield Unnamed(inode, size, _in_memory(place))
 
@@ -118,7 +120,7 @@ def _mapped(threads: Sequence[int]) -> Iterator[tuple[int, int, str]]:
 
 
 def _of_any(threads: Sequence[int], name: str) -> str:
-    """What the kernel says of the memory that threads share: of one that has ended, nothing."""
+    """A /proc file about the memory that threads share; it is empty for an ended thread."""
     for thread in threads:
         with suppress(OSError):
             if said := Path(f"/proc/{thread}/{name}").read_text(errors="replace"):
@@ -131,7 +133,7 @@ def _in_memory(place: str) -> bool:
 
 
 def _memory(family: Sequence[Sequence[int]], most: int) -> int:
-    """What processes have in use together; looked at closely only where it could be too much."""
+    """The memory of all processes; measured exactly only if the rough sum exceeds the limit."""
     rough = sum(map(_resident, family))
     return rough if rough <= most else sum(map(_share, family))
 
@@ -146,6 +148,6 @@ def _resident(threads: Sequence[int]) -> int:
 
 
 def _share(threads: Sequence[int]) -> int:
-    """The memory of a process, of shared pages its part."""
+    """The memory of a process, with its proportional share of shared pages."""
     found = _PART.search(_of_any(threads, "smaps_rollup"))
     return int(found[1]) * 1024 if found else _resident(threads)

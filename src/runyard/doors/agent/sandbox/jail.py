@@ -1,11 +1,11 @@
-"""The first process of model-written code: limits what follows, then becomes it.
+"""The first process of model-written code: applies limits, then executes the code.
 
     sandbox ──▶ jail ──▶ init (first in its own process namespace) ──▶ the code
                  │         └ ends with the code, and the kernel ends whatever is left
                  └ dies with the sandbox, and init with it
 
-Run as a script by an isolated interpreter, so it uses the standard library alone. What can't be
-had on this machine is left out and told: the report says what holds.
+Run as a script by an isolated interpreter, so it uses the standard library alone. Protections that
+this machine doesn't support are left out; the report says which are in force.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ RDONLY, REMOUNT, NOSUID, NODEV, BIND, REC, PRIVATE = 1, 32, 2, 4, 4096, 16384, 1
 DEATH_SIGNAL, DUMPABLE, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 36, 38
 GET_SECCOMP, SET_SECCOMP, FILTER = 21, 22, 2
 TEMPORARY = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]  # noqa: S108
-"""Where every user may write: the code has a folder of its workspace there."""
+"""World-writable folders; the code sees a folder of its workspace instead."""
 
 FIRST_UID = 1_900_000_000
-"""Users from here on belong to nobody: each piece of code gets one of its own."""
+"""User ids from here on are unassigned: each piece of code gets its own."""
 
 REFUSED = {
     "x86_64": (0xC000003E, (29, 64, 68, 248, 249, 250, 425)),
     "aarch64": (0xC00000B7, (194, 190, 186, 217, 218, 219, 425)),
 }
 """By machine, its number and those of shmget, semget, msgget, add_key, request_key, keyctl and
-io_uring_setup: they keep memory and files that belong to no process, where no limit sees them, and
-reach the keys of the user who runs the queue.
+io_uring_setup: they hold memory and files outside any process, where no limit applies, and reach
+the keys of the user who runs the queue.
 """
 
 
 def main(order: dict[str, Any]) -> int:
-    """Run the code under its limits; its exit code."""
+    """Run the code under its limits; return its exit code."""
     libc = ctypes.CDLL(None, use_errno=True)
     _prctl(libc, DEATH_SIGNAL, signal.SIGKILL)
     is_root = os.getuid() == 0
@@ -120,7 +120,7 @@ def _reap(code: int) -> int:
 
 
 def _end_rest() -> None:
-    """Where there is no namespace to end, end what the code has left behind one by one."""
+    """Without a namespace to end, kill what the code has left behind one by one."""
     mine = Path(f"/proc/self/task/{os.getpid()}/children")
     with contextlib.suppress(OSError):
         while left := mine.read_text().split():
@@ -130,7 +130,7 @@ def _end_rest() -> None:
 
 
 def _unshare(libc: Any, *, is_root: bool) -> bool:
-    """Leave the process, mount and IPC namespaces of the machine, where that can be."""
+    """Leave the machine's process, mount and IPC namespaces, if possible."""
     if sys.platform != "linux":
         return False
     user, group = os.getuid(), os.getgid()
@@ -146,7 +146,7 @@ def _close_namespaces(libc: Any) -> None:
     """Keep the code from becoming root of a namespace, where it could mount memory as files."""
     if sys.platform != "linux":
         return
-    _prctl(libc, DUMPABLE, 1)  # else what describes this process belongs to root
+    _prctl(libc, DUMPABLE, 1)  # otherwise the /proc files of this process belong to root
     user, group = os.getuid(), os.getgid()
     if libc.unshare(NEWUSER) == 0:
         with contextlib.suppress(OSError):
@@ -160,14 +160,14 @@ def _can_filter(libc: Any) -> bool:
 
 
 def _refuse_calls(libc: Any) -> None:
-    """Let some system calls fail as if the kernel had none, in all that comes from here on."""
+    """Make some system calls fail with ENOSYS from here on, in child processes too."""
     machine, calls = REFUSED[os.uname().machine]
     load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
     kill, fail, allow = 0x80000000, 0x00050000 | errno.ENOSYS, 0x7FFF0000
     count = len(calls)
     steps = [
-        (load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, kill),  # no calls of another machine
-        (load, 0, 0, 0), (at_least, count + 1, 0, 1 << 30),  # nor those of x32
+        (load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, kill),  # no other architecture
+        (load, 0, 0, 0), (at_least, count + 1, 0, 1 << 30),  # nor x32
         *((equal, count - at, 0, call) for at, call in enumerate(calls)),
         (end, 0, 0, allow), (end, 0, 0, fail),
     ]  # fmt: skip
@@ -179,16 +179,16 @@ def _refuse_calls(libc: Any) -> None:
 
 
 def _map_users(user: int, group: int) -> None:
-    """Be in the new namespace who this process was outside."""
+    """Keep this process's user and group in the new namespace."""
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def _cover(libc: Any, order: dict[str, Any], *, is_root: bool) -> None:
-    """Cover temporary folders with one of the workspace, and closed ones with nothing.
+    """Mount a workspace folder over temporary folders, and an empty one over private ones.
 
-    What the code needs of them is put back; so its user gets to that below closed folders, too.
+    Paths that the code needs are mounted again, so that they can be reached below private folders.
     """
     os.umask(0o022)
     scratch = os.open(Path(order["cwd"], order["scratch"]), os.O_PATH)
@@ -250,7 +250,7 @@ def _code_of(status: int) -> int:
 
 
 def _ordered() -> dict[str, Any]:
-    """What to do; it comes on stdin, since the arguments of a process are seen by everybody."""
+    """Read the order from stdin: every user can see the arguments of a process."""
     order: dict[str, Any] = json.load(sys.stdin)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

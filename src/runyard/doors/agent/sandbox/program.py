@@ -1,10 +1,10 @@
-"""Run a program that nobody vouches for: with limits, with an environment of its own, watched.
+"""Run an untrusted program: limited, isolated and monitored.
 
-Levels, and what each holds back (see docs/agent.md for what it does not):
+The levels, and what each restricts (docs/agent.md says what it does not):
 
     process      CPU, memory, processes, file size, disk and output; its own user where this process
                  is root; its own process namespace where the kernel allows
-    bubblewrap   besides: its own view of the file system, and no network
+    bubblewrap   in addition, its own view of the file system, and no network
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from runyard.spaces import OutOfReach, remove_tree, walk
 
 TICK = 0.05
 LOOK_TICKS = 10
-"""How many ticks between two looks at what the program takes."""
+"""Ticks between two checks of the program's resource use."""
 
 PARKED_LOOKS = 4
-"""At so many looks in a row open files may be on their way between processes, but not for ever."""
+"""Checks in a row after which open files in transit between processes count as hidden."""
 
 SCRATCH = ".tmp"
-"""The folder in the workspace that is /tmp to the program, so that one limit holds for both."""
+"""The workspace folder that the program sees as /tmp, so that one limit covers both."""
 
 DUMP_SECONDS = 1.0
-"""How long a program may take to print where it is."""
+"""How long a program may take to print its traceback."""
 
-LATE = "its time is over"
+LATE = "timed out"
 
 _JAIL = Path(__file__).with_name("jail.py")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives",
@@ -61,12 +61,12 @@ class ProgramResult(NamedTuple):
     stdout: str
     stderr: str
     seconds: float
-    ended: str | None  # why it was ended, where it did not end by itself; LATE: out of time
-    isolation: dict[str, Any]  # the level, and what holds
+    ended: str | None  # why it was killed, if it was; LATE: time limit
+    isolation: dict[str, Any]  # the level, and which protections are in force
 
 
 def level_of(settings: Settings) -> str:
-    """The isolation level that is in force; a level that can't be had is refused."""
+    """The isolation level in force; an unavailable level is refused."""
     chosen = settings.isolation or ("bubblewrap" if shutil.which("bwrap") else "process")
     if chosen == "bubblewrap" and not shutil.which("bwrap"):
         raise BadCall(
@@ -91,9 +91,9 @@ def run(
     reach: Sequence[str] = (),
     dumps: bool = False,
 ) -> ProgramResult:
-    """Run a program in the task's workspace until it ends or passes a limit.
+    """Run a program in the task's workspace until it ends or exceeds a limit.
 
-    One that `dumps` prints where it is when it gets SIGABRT; it does before its time is over.
+    A program that `dumps` prints its traceback on SIGABRT, which it gets when it times out.
     """
     level, limits = level_of(settings), settings.limits
     workspace = ctx.workspace
@@ -109,7 +109,7 @@ def run(
             "argv": command, "cwd": str(workspace), "env": _environment(settings, workspace),
             "limits": _rlimits(limits, address_space=address_space), "reach": places,
             "scratch": SCRATCH, "cgroups": groups, "report": theirs,
-            "closes_namespaces": level != "bubblewrap",  # that does it itself, and needs one
+            "closes_namespaces": level != "bubblewrap",  # bwrap does so itself, and needs one
         }  # fmt: skip
         began = time.monotonic()
         process = subprocess.Popen(
@@ -118,11 +118,11 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[theirs],
-            env={},  # what it was given is in the order; nothing else is for the code to find
+            env={},  # the code must find nothing but what is in the order
             start_new_session=True,
         )
         os.close(theirs)
-        stack.callback(_settle, process, workspace)
+        stack.callback(_clean_up, process, workspace)
         ctx.on_cancel(lambda: _end(process))
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:
@@ -149,7 +149,7 @@ def _watch(
     limits: CodeLimits,
     until: float,
 ) -> str | None:
-    """Wait until it ends, or passes a limit that the kernel does not know: which one."""
+    """Wait until it ends or exceeds a limit that the kernel doesn't enforce; return which."""
     ticks = looks = 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -170,7 +170,7 @@ def _watch(
 
 
 def _dump(process: subprocess.Popen[bytes], argv: Sequence[str]) -> None:
-    """Let the program print where it is."""
+    """Make the program print its traceback."""
     with contextlib.suppress(psutil.Error):
         for each in psutil.Process(process.pid).children(recursive=True):
             if each.cmdline() == list(argv):
@@ -180,7 +180,7 @@ def _dump(process: subprocess.Popen[bytes], argv: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with all that it started. Called from a signal handler too, so it must not wait."""
+    """Kill it with all that it started. Also called from a signal handler: it must not block."""
     if process.returncode is not None:
         return
     try:
@@ -193,8 +193,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             each.kill()
 
 
-def _settle(process: subprocess.Popen[bytes], workspace: Path) -> None:
-    """Leave nothing running, and the workspace to the user who ran this."""
+def _clean_up(process: subprocess.Popen[bytes], workspace: Path) -> None:
+    """Leave nothing running, and give the workspace back to this user."""
     _end(process)
     process.wait()
     remove_tree(workspace / SCRATCH)
@@ -203,16 +203,16 @@ def _settle(process: subprocess.Popen[bytes], workspace: Path) -> None:
         os.chown(workspace, 0, 0)
     try:
         for found in walk(workspace):
-            # Only what the code made: a link to another's file leaves that to its owner.
+            # Only what the code made: the target of a link keeps its owner.
             if is_root and found.status.st_uid >= FIRST_UID:
                 os.chown(found.name, 0, 0, dir_fd=found.folder, follow_symlinks=False)
-    except OutOfReach:  # what nobody can look at is not kept
+    except OutOfReach:  # what can't be inspected is not kept
         remove_tree(workspace)
         workspace.mkdir()
 
 
 class _Stream:
-    """What a program prints, as far as anybody wants to keep it."""
+    """Reads what a program prints on one stream, and keeps it up to a limit."""
 
     def __init__(self, pipe: IO[bytes] | None, most: int) -> None:
         assert pipe is not None
@@ -254,15 +254,15 @@ def _environment(settings: Settings, workspace: Path) -> dict[str, str]:
 
 
 def _bubblewrap(workspace: Path, reach: Sequence[str]) -> list[str]:
-    """The words before a program that give it a view of its own and no network.
+    """The command prefix that gives a program its own file system view and no network.
 
-    It can write into its workspace alone: what else is writable lies in there, too.
+    It can only write to its workspace: all other writable places are mounted from there.
     """
     scratch = str(workspace / SCRATCH)
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
     if _closes_namespaces():
         words += ["--unshare-user", "--disable-userns"]
-    # Before what is bound into it: the interpreter itself may live below /tmp.
+    # Before the mounts below: the interpreter itself may be below /tmp.
     words += ["--proc", "/proc", "--dev", "/dev"]
     for place in ("/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108
         words += ["--bind", scratch, place]
@@ -278,6 +278,6 @@ def _bubblewrap(workspace: Path, reach: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _closes_namespaces() -> bool:
-    """Whether this bubblewrap can keep the program from mounting file systems of its own."""
+    """Whether this bubblewrap can keep the program from mounting file systems."""
     said = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False)
     return "--disable-userns" in said.stdout + said.stderr

@@ -1,7 +1,7 @@
 """A plugin for Agent Zero: the tool, the prompt that explains it, and the manifest.
 
-Agent Zero makes a new tool object for every call and hands it what the model wrote, mostly text.
-So the tool keeps nothing: it opens the queue, performs one action and closes it again.
+Agent Zero makes a new tool object for every call and passes on what the model wrote, mostly text.
+So the tool keeps no state: it opens the queue, performs one action and closes it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ always_enabled: false
 """
 
 _TOOL = '''\
-"""Agent Zero's way to a Runyard queue; written by `runyard queue install-agent-zero`."""
+"""A Runyard queue as a tool of Agent Zero; written by `runyard queue install-agent-zero`."""
 
 import os
 
@@ -41,7 +41,7 @@ class BatchExecutor(Tool):
     """Queues tasks, runs them in the background, collects results."""
 
     async def execute(self, **kwargs):
-        """Perform one action; whatever goes wrong is an answer, too."""
+        """Perform one action; errors are returned as text."""
         try:
             from runyard.doors.agent.executor import once
         except ImportError as error:
@@ -79,9 +79,9 @@ then call it with "action": "start", "status" and "results"
 
 
 def install(folder: Path, location: str) -> list[Path]:
-    """Write the plugin into an Agent Zero folder; the files it consists of."""
+    """Write the plugin into an Agent Zero folder; return the files written."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name the folder that Agent Zero is in")
+        raise UsageError(f"{folder} is not a folder", hint="name the folder of Agent Zero")
     yard = shown(location) if is_shared(location) else str(Path(location).absolute())
     actions = "\n".join(f"- {usage}" for usage in USAGE.values())
     about = "\n".join(

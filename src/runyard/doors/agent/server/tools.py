@@ -1,7 +1,6 @@
 """The MCP server: one tool for each action, and `wait`.
 
-Hosts may start it anew for every call: everything lasting is in the yard's store and in the worker
-that `start` leaves behind.
+Hosts may start it for every call: all state is in the yard's store and in the background worker.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from runyard.doors.agent.executor import BatchExecutor
 from runyard.doors.agent.functions.registry import BUILT_IN
 from runyard.doors.agent.inputs.arguments import INSTRUCTIONS, duration, how
-from runyard.doors.agent.queue import words
+from runyard.doors.agent.queue import messages
 from runyard.doors.agent.queue.model import Response
 from runyard.doors.agent.server.wire import wired
 from runyard.errors import RunyardError
@@ -34,7 +33,7 @@ class Answer(BaseModel):
     """What every tool returns: a message to read, and the same as data."""
 
     model_config = ConfigDict(extra="allow")
-    message: str = Field(description="what happened, to read")
+    message: str = Field(description="what happened, as text")
 
 
 Structured = Annotated[CallToolResult, Answer]
@@ -47,7 +46,7 @@ Params = Annotated[
     dict[str, Any] | str | None, Field(description='arguments of the function: {"code": "…"}')
 ]
 Priority = Annotated[str | int, Field(description="low, medium, high or critical")]
-Retries = Annotated[Number, Field(description="how often a failure is tried again")]
+Retries = Annotated[Number, Field(description="retries after a failure")]
 Timeout = Annotated[Number | None, Field(description="seconds, or 30s, 5m, 2h; none: no limit")]
 DependsOn = Annotated[
     Ids | None, Field(description="ids of tasks that must complete first: [queue/0]")
@@ -55,7 +54,7 @@ DependsOn = Annotated[
 
 
 class QueueServer(MCPServer):
-    """A server that answers each request, and whose refusals say how to call."""
+    """A server that answers every request, and whose errors say how to call."""
 
     async def run_stdio_async(self) -> None:
         """Serve stdin and stdout."""
@@ -68,7 +67,7 @@ class QueueServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; arguments that are missing or wrong are named, with what to do."""
+        """Call a tool; missing and invalid arguments are named in the error."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -79,7 +78,7 @@ class QueueServer(MCPServer):
                 for each in error.__cause__.errors()
             }
             text = f"{'; '.join(sorted(wrong)[:5])}; call it as {how(name)}"
-            raise ToolError(words.clipped(text)) from error.__cause__
+            raise ToolError(messages.clipped(text)) from error.__cause__
 
 
 def make_server(executor: BatchExecutor) -> MCPServer:
@@ -90,7 +89,7 @@ def make_server(executor: BatchExecutor) -> MCPServer:
         try:
             return _result(await asyncio.to_thread(executor.perform, action, **arguments))
         except RunyardError as error:
-            raise ToolError(words.clipped(str(error))) from error
+            raise ToolError(messages.clipped(str(error))) from error
 
     _add_tools(server, act)
     _run_tools(server, act)
@@ -100,9 +99,9 @@ def make_server(executor: BatchExecutor) -> MCPServer:
 
 
 def _add_tools(server: MCPServer, act: Any) -> None:
-    @server.tool(description="Add one task to the queue. It runs once start was called.")
+    @server.tool(description="Add one task to the queue. It runs after start is called.")
     async def add(
-        name: Annotated[str, Field(description="a short name for people")],
+        name: Annotated[str, Field(description="a short, readable name")],
         function: Function,
         params: Params = None,
         priority: Priority = "medium",
@@ -131,7 +130,7 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 def _run_tools(server: MCPServer, act: Any) -> None:
     @server.tool(description="Run the queue in the background, and return at once.")
     async def start(
-        max_concurrent: Annotated[Number, Field(description="how many tasks at a time")] = 5,
+        max_concurrent: Annotated[Number, Field(description="how many tasks run at once")] = 5,
         timeout: Timeout = None,  # noqa: ASYNC109
         backend: Annotated[
             str | None, Field(description="processes (the default), async, threads or serial")
@@ -141,10 +140,12 @@ def _run_tools(server: MCPServer, act: Any) -> None:
             "start", max_concurrent=max_concurrent, timeout=timeout, backend=backend
         )
 
-    @server.tool(description="Stop running; what is queued stays queued, and start goes on.")
+    @server.tool(
+        description="Stop running tasks. Queued tasks stay queued, and start continues with them."
+    )
     async def stop(
         graceful: Annotated[
-            bool | str, Field(description="false: don't wait for what runs, queue it again")
+            bool | str, Field(description="false: don't wait for running tasks, requeue them")
         ] = True,
     ) -> Structured:
         return await act("stop", graceful=graceful)  # type: ignore[no-any-return]
@@ -153,7 +154,7 @@ def _run_tools(server: MCPServer, act: Any) -> None:
     async def cancel(task_id: TaskId) -> Structured:
         return await act("cancel", task_id=task_id)  # type: ignore[no-any-return]
 
-    @server.tool(description="Forget the tasks that have ended, with their results.")
+    @server.tool(description="Remove the tasks that have ended, with their results.")
     async def clear() -> Structured:
         return await act("clear")  # type: ignore[no-any-return]
 
@@ -162,22 +163,22 @@ def _look_tools(server: MCPServer, act: Any) -> None:
     @server.tool(description="Progress, counts, rates and time left; or one task in full.")
     async def status(
         detailed: Annotated[
-            bool | str, Field(description="list what runs, what is next and what failed")
+            bool | str, Field(description="list running, upcoming and failed tasks")
         ] = False,
-        task_id: Annotated[int | str | None, Field(description="look at this task alone")] = None,
+        task_id: Annotated[int | str | None, Field(description="show only this task")] = None,
     ) -> Structured:
         return await act("status", detailed=detailed, task_id=task_id)  # type: ignore[no-any-return]
 
-    @server.tool(description="What came out, a page at a time.")
+    @server.tool(description="Results, a page at a time.")
     async def results(
         format: Annotated[str, Field(description="text or json")] = "text",  # noqa: A002
         filter_status: Annotated[
             str | None, Field(description="completed, failed, cancelled, running or queued")
         ] = None,
-        offset: Annotated[Number, Field(description="how many to skip")] = 0,
-        limit: Annotated[Number, Field(description="how many at most")] = 20,
+        offset: Annotated[Number, Field(description="results to skip")] = 0,
+        limit: Annotated[Number, Field(description="most results to return")] = 20,
         order: Annotated[
-            str, Field(description="added, ended (the last one last) or latest (it comes first)")
+            str, Field(description="added, ended (earliest end first) or latest (latest end first)")
         ] = "added",
     ) -> Structured:
         return await act(  # type: ignore[no-any-return]
@@ -195,20 +196,20 @@ def _look_tools(server: MCPServer, act: Any) -> None:
 
 def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
     @server.tool(
-        description="Wait until the queue is done, or the tasks that are named, at most 60 seconds "
-        "a call, and return the status. Call it again while state is running."
+        description="Wait until the queue or the given tasks are done, at most 60 seconds a call, "
+        "and return the status. Call it again while state is running."
     )
     async def wait(
         ctx: Context,
-        seconds: Annotated[Number, Field(description="at most this long, up to 60")] = 50,
+        seconds: Annotated[Number, Field(description="how long to wait, up to 60")] = 50,
         tasks: Annotated[
-            Ids | None, Field(description="ids of the tasks to wait for; none: all of them")
+            Ids | None, Field(description="ids of the tasks to wait for; default: all")
         ] = None,
     ) -> Structured:
         try:
             most = min(WAIT_MOST, duration(seconds, "seconds"))
         except RunyardError as error:
-            raise ToolError(words.clipped(str(error))) from error
+            raise ToolError(messages.clipped(str(error))) from error
         response = await executor.wait(most, ctx.report_progress, tasks=tasks)
         if not response.ok:
             raise ToolError(response.message)
@@ -216,16 +217,16 @@ def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
 
 
 def _result(response: Response) -> CallToolResult:
-    """An answer as text and as data, both short."""
+    """A response as short text and short data."""
     data = short(response.data)
     return CallToolResult(
         content=[TextContent(type="text", text=response.message)],
-        structured_content={"message": words.clipped(response.message, 1000), **data},
+        structured_content={"message": messages.clipped(response.message, 1000), **data},
     )
 
 
 def short(data: dict[str, Any], most: int = MOST_DATA - 1100) -> dict[str, Any]:
-    """Data that fits one reply: lists lose their ends, texts their middle, and it says so."""
+    """Shorten data to fit one reply: lists lose their ends, texts their middle."""
     for items, letters in ((200, 2000), (20, 400), (12, 250), (8, 150), (3, 80), (1, 40), (0, 20)):
         found = {key: _shortened(value, items, letters) for key, value in data.items()}
         if found != data:
@@ -237,7 +238,7 @@ def short(data: dict[str, Any], most: int = MOST_DATA - 1100) -> dict[str, Any]:
 
 
 def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
-    """Say how much of each list is missing, and start the next page after what is here."""
+    """Record how many entries of each list are missing, and where the next page starts."""
     left_out = dict(data.get("left_out", {}))
     for name, value in data.items():
         if isinstance(value, list) and len(value) > len(found[name]):
@@ -250,7 +251,7 @@ def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
 
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
-        value = words.valid(value)
+        value = messages.valid(value)
         half = letters // 2
         return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""The lines between a host and the MCP server: each request gets an answer, one that is none, too.
+"""The messages between a host and the MCP server; every line gets an answer, also an invalid one.
 
-The library drops what it can't read, and the host would wait for ever.
+The library drops what it can't read, and the host would wait forever.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
 
 class Wire:
-    """Stdin and stdout as the library takes them: an iterator of lines, and a file."""
+    """Stdin and stdout as the library takes them: an iterator of lines, and a writer."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
@@ -48,7 +48,7 @@ class Wire:
                 return line.decode()
 
     async def write(self, text: str) -> None:
-        """Send text as it is."""
+        """Send text unchanged."""
         async with self._turn:
             await anyio.to_thread.run_sync(self._write, text.encode())
 
@@ -85,19 +85,19 @@ def refusal(line: bytes) -> str | None:
 
 
 def _problem(message: Any, line: bytes) -> str | None:
-    """Why JSON is no message; None if it is one, or an answer, to which there is none."""
+    """Why JSON is not a valid message; None if it is one, or a response."""
     if isinstance(message, list):
         return "send one message a line, without batches"
     if not isinstance(message, dict):
-        return "a message is an object"
+        return "a message must be an object"
     if "method" not in message and message.keys() & {"result", "error"}:
         return None
     number = message.get("id", 0)
     if isinstance(number, bool) or not isinstance(number, int | str):
-        # The library would take it for a notification, which nobody answers.
+        # The library would treat it as a notification, which gets no answer.
         return "id is neither a whole number nor text"
     if b"\\u" in line and not _is_unicode(message):
-        return "a text in it is not valid Unicode"
+        return "it has text that is not valid Unicode"
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
@@ -123,7 +123,7 @@ def _error(code: int, why: str, number: Any = None) -> str:
 
 @contextlib.contextmanager
 def wired() -> Iterator[Wire]:
-    """The wire over stdin and stdout; what is printed meanwhile goes to stderr."""
+    """The wire over stdin and stdout; output of other code goes to stderr meanwhile."""
     sys.stdout.flush()
     mine = [fcntl.fcntl(place, fcntl.F_DUPFD_CLOEXEC, 3) for place in (0, 1)]
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Start the worker that serves a queue, and leave it behind.
+"""Start the worker that serves a queue in the background.
 
 start ──▶ launcher ──▶ worker (own session, log in the queue's folder)
   ▲           │            │ signs on in the store
@@ -18,16 +18,16 @@ from runyard.errors import EngineError
 
 READY_SECONDS = 60.0
 PROCESSES_MOST = 32
-"""Up to so many tasks at a time get a process each; more share one as coroutines and threads."""
+"""Up to this concurrency tasks get a process each; above, they share one (backend async)."""
 
 
 def backend_for(lanes: int) -> str:
-    """Where tasks run when nobody says."""
+    """The default backend."""
     return "processes" if lanes <= PROCESSES_MOST else "async"
 
 
 def launch(ledger: Ledger, lanes: int, backend: str) -> dict[str, Any]:
-    """Start a worker for the queue and wait until it has signed on; its process."""
+    """Start a worker, wait until it has signed on, and return its process and its log."""
     yard = ledger.yard
     location = yard.location if "://" in yard.location else str(yard.folder)
     log = yard.batch_folder(ledger.name) / "worker.log"

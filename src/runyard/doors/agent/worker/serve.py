@@ -1,4 +1,4 @@
-"""The worker process behind a queue: `start` leaves it behind, and it ends with the queue."""
+"""The worker process of a queue: `start` launches it, and it ends when the queue is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LINGER = 2.0
-"""Seconds that the worker waits for more before it ends."""
+"""Seconds that the worker waits for more tasks before it ends."""
 
 
 def main(order: dict[str, Any]) -> int:
@@ -51,10 +51,10 @@ def main(order: dict[str, Any]) -> int:
 
 
 def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> None:
-    """Run the queue's tasks until there are none, or somebody says stop."""
+    """Run the queue's tasks until none are left or a stop is requested."""
     from runyard.backends import open_backend
 
-    place = open_backend(backend, lanes)  # its processes come up while the rest is loaded
+    place = open_backend(backend, lanes)  # its processes start while the rest is imported
 
     from runyard.events import BatchStarted, Redactor
     from runyard.schedule.loop import End
@@ -65,8 +65,8 @@ def serve(queue: str, lanes: int, backend: str, tell: Callable[..., None]) -> No
         redact = Redactor().redact_text
         yard.bus.subscribe(BatchStarted, lambda _: tell(pid=os.getpid()))
         lock = yard.folder / "run" / f"serving-{queue}.lock"
-        with _alone(lock, lambda: _is_served(yard, queue)) as is_alone:
-            if not is_alone:
+        with _exclusive(lock, lambda: _is_served(yard, queue)) as is_only:
+            if not is_only:
                 place.close()
                 tell(pid=None)
                 return
@@ -121,10 +121,10 @@ def _is_served(yard: Any, queue: str) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, is_served: Callable[[], bool]) -> Iterator[bool]:
-    """Whether this is the one worker of this machine that serves the queue.
+def _exclusive(path: Path, is_served: Callable[[], bool]) -> Iterator[bool]:
+    """Whether this is the only worker on this machine that serves the queue.
 
-    Another that has the lock and serves nothing is about to end: it is waited for.
+    A worker that has the lock and serves nothing is about to end: wait for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

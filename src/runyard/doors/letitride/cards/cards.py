@@ -1,4 +1,4 @@
-"""Cards as small numbers, and what three or five of them are worth, in plain Python.
+"""Cards as small integers, and the categories of three and of five cards, in plain Python.
 
 A card is 0 to 51: `card // 4` is its rank (0 a two, 12 an ace), `card % 4` its suit.
 """
@@ -25,7 +25,7 @@ FIVE_CARD_NAMES = (
     "low_pair",
     "high_card",
 )
-"""Five-card categories by number, the best first; the last two lose."""
+"""Five-card categories, best first; the last two lose."""
 
 THREE_CARD_NAMES = (
     "mini_royal",
@@ -36,7 +36,7 @@ THREE_CARD_NAMES = (
     "pair",
     "nothing",
 )
-"""Three-card categories of the bonus by number, the best first; the last one loses."""
+"""Three-card categories of the bonus, best first; the last one loses."""
 
 (
     ROYAL_FLUSH,
@@ -74,7 +74,7 @@ def suit_of(card: int) -> int:
 
 
 def five_card_category(cards: Sequence[int]) -> int:
-    """What five cards make, as a number into `FIVE_CARD_NAMES`."""
+    """The category of five cards, as an index into `FIVE_CARD_NAMES`."""
     ranks = sorted(map(rank_of, cards))
     groups = sorted((ranks.count(rank) for rank in set(ranks)), reverse=True)
     suited, in_a_row = _is_suited(cards), _is_straight(ranks)
@@ -99,7 +99,7 @@ def five_card_category(cards: Sequence[int]) -> int:
 
 
 def three_card_category(cards: Sequence[int]) -> int:
-    """What a player's three cards make for the bonus, as a number into `THREE_CARD_NAMES`."""
+    """The bonus category of three cards, as an index into `THREE_CARD_NAMES`."""
     ranks = sorted(map(rank_of, cards))
     suited, in_a_row = _is_suited(cards), _is_straight(ranks)
     if suited and in_a_row:
@@ -129,7 +129,7 @@ def _is_suited(cards: Sequence[int]) -> bool:
 
 
 def _is_straight(ranks: Sequence[int]) -> bool:
-    """Whether sorted ranks follow each other; an ace may stand below the two."""
+    """Whether sorted ranks are consecutive; an ace may be below the two."""
     below = ranks[-1] == ACE
     return _in_a_row(ranks) or (below and _in_a_row([-1, *ranks[:-1]]))
 

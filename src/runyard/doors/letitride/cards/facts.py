@@ -1,6 +1,6 @@
-"""What a player knows of a hand when a bet is decided: three cards for bet 1, four for bet 2.
+"""What a player knows of a hand when deciding on a bet: three cards for bet 1, four for bet 2.
 
-Facts know which cards share a suit, never which suit that is, so that hands that differ by a swap
+Facts say which cards share a suit, but not which suit, so hands that differ only by a permutation
 of suits are decided alike.
 """
 
@@ -16,23 +16,23 @@ STRAIGHTS = ({ACE, 0, 1, 2, 3}, *(set(range(low, low + 5)) for low in range(TEN 
 """The ranks of every straight."""
 
 UNSUITED_SPREAD = 14
-"""The `straight_flush_spread` of cards that are not all of one suit: wider than any that are."""
+"""The `straight_flush_spread` of cards of several suits: larger than any suited spread."""
 
 PAYING = 3
-"""The `strength` from which a hand wins already."""
+"""The `strength` from which a hand already wins."""
 
 _STRENGTH_OF_A_KIND = {1: 0, 3: 7, 4: 9}
 
 
 class HandFacts:
-    """The facts of three or four cards, each worked out when it is asked for."""
+    """The facts of three or four cards, each computed on first use."""
 
     def __init__(self, cards: Sequence[int]) -> None:
         self.cards = tuple(sorted(cards))
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """The rank of each card, upwards."""
+        """The rank of each card, ascending."""
         return tuple(card // 4 for card in self.cards)
 
     @cached_property
@@ -42,7 +42,7 @@ class HandFacts:
 
     @cached_property
     def distinct_ranks(self) -> tuple[int, ...]:
-        """Each rank once, upwards."""
+        """Each rank once, ascending."""
         return tuple(sorted(set(self.ranks)))
 
     @property
@@ -52,23 +52,23 @@ class HandFacts:
 
     @property
     def suited_cards(self) -> int:
-        """How many cards share a suit, at most."""
+        """The most cards that share a suit."""
         return max(self.suits.count(suit) for suit in self.suits)
 
     @property
     def suited_high_cards(self) -> int:
-        """How many tens or better share a suit, at most."""
+        """The most tens or better that share a suit."""
         high = [card % 4 for card in self.cards if card // 4 >= TEN]
         return max((high.count(suit) for suit in high), default=0)
 
     @property
     def connected_cards(self) -> int:
-        """How many ranks follow each other, at most; an ace stands above and below."""
+        """The longest run of consecutive ranks; an ace counts high and low."""
         return max(_longest_run(ranks) for ranks in self._both_ways)
 
     @property
     def spread(self) -> int:
-        """How many ranks there are from the lowest card to the highest, an ace where it fits."""
+        """The number of ranks from the lowest to the highest card, an ace being high or low."""
         return min(ranks[-1] - ranks[0] + 1 for ranks in self._both_ways)
 
     @property
@@ -78,19 +78,19 @@ class HandFacts:
 
     @property
     def straights(self) -> int:
-        """How many of the ten straights can hold all cards; none of them holds a pair."""
+        """How many of the ten straights contain all cards; 0 for a pair."""
         if self.has_pair:
             return 0
         return sum(straight.issuperset(self.ranks) for straight in STRAIGHTS)
 
     @property
     def of_a_kind(self) -> int:
-        """How many cards are of one rank, at most."""
+        """The most cards of one rank."""
         return max(self.ranks.count(rank) for rank in self.ranks)
 
     @property
     def pairs(self) -> int:
-        """How many ranks there are just two cards of."""
+        """How many ranks have exactly two cards."""
         return sum(self.ranks.count(rank) == 2 for rank in self.distinct_ranks)
 
     @property
@@ -108,7 +108,7 @@ class HandFacts:
 
     @property
     def straight_flush_spread(self) -> int:
-        """The spread of cards that are all of one suit; 14 for others."""
+        """The spread of cards of one suit; 14 for others."""
         return self.spread if self.is_flush_draw else UNSUITED_SPREAD
 
     @property
@@ -128,7 +128,7 @@ class HandFacts:
 
     @property
     def has_paying_hand(self) -> bool:
-        """Whether the cards win already, whatever comes."""
+        """Whether the cards already win."""
         two_pair = len(self.ranks) - len(self.distinct_ranks) == 2
         return self.has_high_pair or self.has_trips or two_pair
 
@@ -139,34 +139,34 @@ class HandFacts:
 
     @property
     def is_straight_draw(self) -> bool:
-        """Whether a straight can hold all cards."""
+        """Whether all cards fit one straight."""
         return not self.has_pair and self.spread <= 5
 
     @property
     def is_open_straight_draw(self) -> bool:
-        """Whether the ranks follow each other and may go on at both ends."""
+        """Whether the ranks are consecutive and can be extended at both ends."""
         if self.has_pair or self.connected_cards < len(self.ranks):
             return False
         return self.distinct_ranks[-1] < ACE
 
     @property
     def is_inside_straight_draw(self) -> bool:
-        """Whether a straight can hold all cards, and grows in one place only."""
+        """Whether all cards fit one straight, but it isn't open at both ends."""
         return self.is_straight_draw and not self.is_open_straight_draw
 
     @property
     def is_straight_flush_draw(self) -> bool:
-        """Whether a straight flush can hold all cards."""
+        """Whether all cards fit one straight flush."""
         return self.is_flush_draw and self.is_straight_draw
 
     @property
     def is_royal_draw(self) -> bool:
-        """Whether a royal flush can hold all cards."""
+        """Whether all cards fit one royal flush."""
         return self.is_flush_draw and self.ranks[0] >= TEN
 
     @property
     def _both_ways(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks upwards, and again with an ace below the two."""
+        """The ranks ascending, and again with an ace below the two."""
         ranks = self.distinct_ranks
         return (ranks, (-1, *ranks[:-1])) if ranks[-1] == ACE else (ranks,)
 

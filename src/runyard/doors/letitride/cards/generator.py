@@ -1,11 +1,11 @@
-"""Random cards: each session has a 128-bit seed of its own, and a generator that starts from it.
+"""Random cards: each session has its own 128-bit seed, from which its generator starts.
 
     root seed, session number ──SeedSequence──▶ 128 bits ──xoroshiro128++──▶ one number a hand
 
-A hand takes one number of 64 bits, whatever else happens at the table: the cards of the first seat
-and the community cards are read off it. Further seats have a second generator, and what the dealer
-puts away a third, so that the first seat sees the same cards in whatever company. 52·51·50·49·48
-orders don't divide 2⁶⁴ evenly; that favours some of them by less than 2 parts in 10¹¹.
+A hand always takes one 64-bit number, from which the cards of the first seat and the community
+cards are derived. Further seats use a second generator and the dealer's discards a third, so the
+first seat sees the same cards regardless of both. 52·51·50·49·48 orders don't divide 2⁶⁴ evenly,
+which favours some of them by less than 2 parts in 10¹¹.
 
 Everything here is plain Python; `kernel` does the same, compiled.
 """
@@ -25,13 +25,13 @@ from runyard.spec.seeds import key_of
 Seeds = NDArray[np.uint64]
 
 ORDERS = 52 * 51 * 50 * 49 * 48
-"""In how many orders five cards can come."""
+"""The number of ordered deals of five cards."""
 
 SESSION_KEY = key_of("letitride session")
-"""What sessions have in common: with one root seed, session n has the same cards everywhere."""
+"""Seed key of all sessions: with the same root seed, session n always has the same cards."""
 
 FURTHER_SEATS, DISCARDS = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
-"""What sets the streams of further seats and of discards apart from a session's own."""
+"""Salts that separate the streams of further seats and of discards from a session's own."""
 
 _MASK = (1 << 64) - 1
 
@@ -40,7 +40,7 @@ class Generator:
     """xoroshiro128++ of Blackman and Vigna: 128 bits of state, a period of 2¹²⁸ − 1."""
 
     def __init__(self, first: int, second: int) -> None:
-        if not first | second:  # the one state that it never leaves
+        if not first | second:  # the one state that it can't leave
             first = 1
         self._first, self._second = first, second
 
@@ -59,27 +59,27 @@ def _rotated(value: int, by: int) -> int:
 
 
 def mixed(value: int) -> int:
-    """64 bits that have nothing to do with these any more (the finish of SplitMix64)."""
+    """The finaliser of SplitMix64, which decorrelates 64 bits."""
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)
 
 
 def apart(seed: tuple[int, int], salt: int) -> Generator:
-    """Another generator for a session, set apart by a salt."""
+    """Another generator for a session, separated by a salt."""
     first, second = seed
     return Generator(mixed((first + salt) & _MASK), mixed((second + salt) & _MASK))
 
 
 class Deal(NamedTuple):
-    """The cards of one hand, in the order in which they came."""
+    """The cards of one hand, in the order in which they were dealt."""
 
     seats: tuple[tuple[int, int, int], ...]
     community: tuple[int, int]
 
 
 def deals(seed: tuple[int, int], seats: int) -> Iterator[Deal]:
-    """The hands of a session, one after the other, without an end."""
+    """The hands of a session, without end."""
     own, others = Generator(*seed), apart(seed, FURTHER_SEATS)
     while True:
         left = list(range(DECK))
@@ -89,7 +89,7 @@ def deals(seed: tuple[int, int], seats: int) -> Iterator[Deal]:
 
 
 def discarded(seed: tuple[int, int], hand: int, deal: Deal, count: int) -> list[int]:
-    """What the dealer puts away in a hand; nobody's cards depend on it."""
+    """The dealer's discards in a hand; no dealt cards depend on them."""
     left = sorted(
         set(range(DECK)) - {card for cards in (*deal.seats, deal.community) for card in cards}
     )
@@ -98,7 +98,7 @@ def discarded(seed: tuple[int, int], hand: int, deal: Deal, count: int) -> list[
 
 
 def _taken(left: list[int], number: int, count: int) -> list[int]:
-    """Take so many of the cards that are left, as a number says: its digits in base 52, 51, …"""
+    """Take `count` of the remaining cards, chosen by a number's digits in base 52, 51, …"""
     found = []
     for _ in range(count):
         number, place = divmod(number, len(left))
@@ -109,8 +109,8 @@ def _taken(left: list[int], number: int, count: int) -> list[int]:
 def session_seeds(root: int, first: int, count: int) -> Seeds:
     """The seeds of sessions `first`, `first + 1`, …: a row of two 64-bit numbers each.
 
-    The same as `runyard.spec.seeds.sequence(root, SESSION_KEY, session).generate_state(2)`, of
-    which numpy makes one at a time; the words that all sessions share are mixed in once.
+    Equal to `runyard.spec.seeds.sequence(root, SESSION_KEY, session).generate_state(2)`, computed
+    for many sessions at once: the words that they share are mixed in only once.
     """
     words = [*_words(root), *struct.unpack("<4I", SESSION_KEY)]
     words[len(_words(root)) : len(_words(root))] = [0] * max(0, 4 - len(_words(root)))
@@ -129,14 +129,14 @@ def _words(number: int) -> list[int]:
 
 
 class _Pool:
-    """The pool of numpy's SeedSequence, for many last words at once."""
+    """The pool of numpy's SeedSequence, for many values of the last word at once."""
 
     def __init__(self) -> None:
         self._words: list[NDArray[np.uint32] | np.uint32] = []
         self._constant = 0x43B0D7E5
 
     def take(self, word: NDArray[np.uint32] | np.uint32) -> None:
-        """Mix in one word: the first four fill the pool, each further one goes into all of it."""
+        """Mix in one word: the first four fill the pool, further ones change all of it."""
         if len(self._words) < 4:
             self._words.append(self._hashed(word))
             if len(self._words) == 4:
@@ -145,7 +145,7 @@ class _Pool:
         self._words = [_mix(held, self._hashed(word)) for held in self._words]
 
     def state(self) -> Seeds:
-        """128 bits for each."""
+        """128 bits for each value."""
         constant, found = 0x8B51F9DD, []
         for held in self._words:
             word = np.atleast_1d(held) ^ np.uint32(constant)

@@ -1,4 +1,4 @@
-"""What hands pay, to 1: the main table, and the three-card bonus.
+"""Paytables: what hands pay, to 1, in the main game and in the three-card bonus.
 
 Pays are kept exact: whole numbers as `int`, all others as `Fraction`.
 """
@@ -16,11 +16,11 @@ from runyard.errors import UsageError
 Pay = int | Fraction
 
 MOST = 10**9
-"""The largest pay of a table."""
+"""The largest pay in a table."""
 
 
 def exact_pay(value: Any, name: str) -> Pay:
-    """A pay as it was written: `8`, `1.5` and `"3/2"` are exactly that."""
+    """Read a pay exactly as written: `8`, `1.5` or `"3/2"`."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -38,7 +38,7 @@ def exact_pay(value: Any, name: str) -> Pay:
 
 
 class _Table(msgspec.Struct, frozen=True):
-    """Pays by the names of hands, the best hand first."""
+    """Pays by name of the hand, best hand first."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -47,12 +47,12 @@ class _Table(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any], base: Self | None = None) -> Self:
-        """The table with these pays; what is not named comes from `base`."""
+        """The table with these pays; missing ones come from `base`."""
         names = cls.__struct_fields__
         for name in values:
             if name not in names:
                 raise UsageError(
-                    f"there is no hand {name!r} in this paytable",
+                    f"unknown hand {name!r} in a paytable",
                     hint=f"hands: {', '.join(names)}",
                 )
         given = ({} if base is None else base.by_name()) | dict(values)
@@ -65,12 +65,12 @@ class _Table(msgspec.Struct, frozen=True):
         return cls(**given)
 
     def by_name(self) -> dict[str, Pay]:
-        """The pays that are not a loss, by the name of the hand."""
+        """The pays of winning hands, by name."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class MainTable(_Table, frozen=True):
-    """What each riding bet is paid for the five cards."""
+    """What each riding bet pays for the five cards."""
 
     royal_flush: Pay
     straight_flush: Pay
@@ -84,12 +84,12 @@ class MainTable(_Table, frozen=True):
 
     @property
     def pays(self) -> tuple[Pay, ...]:
-        """By five-card category; a low pair and a high card lose the bet."""
+        """Pays by five-card category; a low pair and a high card lose the bet."""
         return (*self.by_name().values(), -1, -1)
 
 
 class BonusTable(_Table, frozen=True):
-    """What the bonus bet is paid for the player's three cards."""
+    """What the bonus bet pays for the player's three cards."""
 
     mini_royal: Pay
     straight_flush: Pay
@@ -100,7 +100,7 @@ class BonusTable(_Table, frozen=True):
 
     @property
     def pays(self) -> tuple[Pay, ...]:
-        """By three-card category; nothing loses the bet."""
+        """Pays by three-card category; `nothing` loses the bet."""
         return (*self.by_name().values(), -1)
 
 

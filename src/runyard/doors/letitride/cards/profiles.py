@@ -1,7 +1,7 @@
-"""What a hand of three or four cards has that can matter, and nothing else: its profile.
+"""Profiles: the properties of three or four cards that affect the best play, and nothing else.
 
-There are 33 profiles of three cards and 33 of four. Two hands of one profile have the same future,
-card for card, whatever the paytable pays; so the best play is a decision for each profile.
+There are 33 profiles of three cards and 33 of four. Two hands with the same profile lead to each
+category in the same number of ways, under any paytable; so the best play is a decision per profile.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SPELLED = {3: "three", 4: "four"}
 
 
 class Profile(NamedTuple):
-    """What matters about three or four cards."""
+    """The properties of three or four cards that matter."""
 
     size: int
-    made: str  # low_pair, pair_tens_or_better, …; empty where all ranks differ
+    made: str  # low_pair, pair_tens_or_better, …; empty if all ranks differ
     suited: bool  # all cards of one suit
-    straights: int  # how many of the ten straights hold all cards
-    high_cards: int  # tens or better, where all ranks differ
+    straights: int  # how many of the ten straights contain all cards
+    high_cards: int  # tens or better, if all ranks differ
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ class Profile(NamedTuple):
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of something, in words."""
+    """A count with its noun, in words."""
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
@@ -74,12 +74,12 @@ def _made(hand: HandFacts) -> str:
 
 
 class Profiles(NamedTuple):
-    """All profiles of one size, which profile each hand has, and what comes of each."""
+    """All profiles of one size, the profile of each hand, and the future of each profile."""
 
     profiles: tuple[Profile, ...]
-    of_hand: Numbers  # for each hand, by its number, the place of its profile in `profiles`
+    of_hand: Numbers  # for each hand, by number, the index of its profile in `profiles`
     sizes: tuple[int, ...]  # how many hands have each profile
-    futures: tuple[tuple[int, ...], ...]  # for each profile, its ways to each five-card category
+    futures: tuple[tuple[int, ...], ...]  # for each profile, the ways to each five-card category
 
 
 @cache

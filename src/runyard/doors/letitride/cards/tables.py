@@ -1,10 +1,10 @@
-"""Every hand by number, and what becomes of it: the arrays that enumeration and kernel read.
+"""Lookup tables of all hands by number, which enumeration and the kernel read.
 
-A set of cards has one number: sorted upwards, c0 < c1 < …, it is C(c0, 1) + C(c1, 2) + …, with the
-binomials in `BINOMIAL`. So the hands of one size are numbered without a gap, the number of a hand
-without its highest card is that sum without its last term, and an array is a lookup table.
+A set of cards has one number: in ascending order, c0 < c1 < …, it is C(c0, 1) + C(c1, 2) + …, with
+the binomials in `BINOMIAL`. So the hands of one size are numbered without gaps, the number of a
+hand without its highest card is that sum without its last term, and an array is a lookup table.
 
-All of it is computed at first use, in well under a second each, and kept for the process.
+Each table is computed on first use, in well under a second, and kept for the process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ CATEGORIES = len(of.FIVE_CARD_NAMES)
 _FIVE = of.RANKS.index("5")
 
 BINOMIAL = np.array([[comb(n, k) for n in range(of.DECK + 1)] for k in range(6)], dtype=np.int32)
-"""`BINOMIAL[k, n]`: how many ways there are to choose k of n."""
+"""`BINOMIAL[k, n]`: the number of ways to choose k of n."""
 
 
 def hands(size: int) -> Bytes:
-    """Every hand of so many cards in the order of their numbers: a column each, cards upwards."""
+    """All hands of `size` cards in the order of their numbers: a column each, cards ascending."""
     if size == 1:
         return np.arange(of.DECK, dtype=np.uint8)[None, :]
     smaller = hands(size - 1)
@@ -50,14 +50,14 @@ def hands(size: int) -> Bytes:
 
 
 def number_of(*cards: int) -> int:
-    """The number of a hand, in whatever order its cards are."""
+    """The number of a hand, with its cards in any order."""
     return sum(comb(card, place) for place, card in enumerate(sorted(cards), start=1))
 
 
 def numbers_without(cards: Bytes) -> Iterator[Numbers]:
-    """For columns of cards upwards: the numbers of the hands without the first card, the second, …
+    """For columns of ascending cards: the numbers of the hands without the first card, and so on.
 
-    Cards above the one that is left out stand one place lower.
+    Cards above the one that is left out move down by one place.
     """
     for left_out in range(len(cards)):
         numbers = np.zeros(cards.shape[1], dtype=np.int32)
@@ -68,7 +68,7 @@ def numbers_without(cards: Bytes) -> Iterator[Numbers]:
 
 @cache
 def five_categories() -> Bytes:
-    """The category of every five cards, by number."""
+    """The category of every hand of five cards, by number."""
     cards = hands(5)
     ranks, suits = cards >> 2, cards & 3
     first, second, third, fourth = same = ranks[1:] == ranks[:-1]
@@ -98,14 +98,14 @@ def five_categories() -> Bytes:
 
 @cache
 def three_categories() -> Bytes:
-    """The bonus category of every three cards, by number."""
+    """The bonus category of every hand of three cards, by number."""
     found = [of.three_card_category(row) for row in hands(3).T.tolist()]
     return _fixed(np.array(found, dtype=np.uint8))
 
 
 @cache
 def four_card_futures() -> Bytes:
-    """For every four cards, how many of the 48 that may follow lead to each category."""
+    """For every hand of four cards, how many of the 48 further cards lead to each category."""
     found = np.zeros(FOURS * CATEGORIES, dtype=np.uint8)
     categories = five_categories()
     for left in numbers_without(hands(5)):
@@ -117,38 +117,38 @@ def four_card_futures() -> Bytes:
 
 @cache
 def three_card_futures() -> Numbers:
-    """For every three cards, how many of the 1,176 pairs that may follow lead to each category."""
+    """For every hand of three cards, how many of the 1,176 further pairs lead to each category."""
     found = np.zeros((THREES, CATEGORIES), dtype=np.int32)
     futures = four_card_futures()
     for left in numbers_without(hands(4)):
         for category, counts in enumerate(futures.T):
             found[:, category] += np.bincount(left, counts, THREES).astype(np.int32)
-    return _fixed(found // 2)  # each pair came in both orders
+    return _fixed(found // 2)  # each pair was counted in both orders
 
 
 class Decisions(NamedTuple):
-    """When bets ride: 1 or 0 for every three cards (bet 1) and every four cards (bet 2)."""
+    """When bets ride: 1 or 0 for every hand of three cards (bet 1) and of four (bet 2)."""
 
     bet1: Bytes
     bet2: Bytes
 
     @property
     def digest(self) -> str:
-        """The same for equal decisions."""
+        """A hash of the decisions."""
         return hashlib.sha256(self.bet1.tobytes() + self.bet2.tobytes()).hexdigest()
 
 
 def decisions(ride_bet1: Decide, ride_bet2: Decide, *, suits_alike: bool) -> Decisions:
-    """Ask two functions of a hand's cards, upwards, about every hand.
+    """Call two functions with the ascending cards of every hand.
 
-    With `suits_alike` the functions are taken to know whether cards share a suit, and not which:
-    one hand of each kind is asked about, which is much quicker.
+    With `suits_alike` the functions must not depend on which suit cards share, only on whether they
+    share one; then they are called for one hand of each kind, which is much faster.
     """
     return Decisions(_asked(ride_bet1, 3, suits_alike), _asked(ride_bet2, 4, suits_alike))
 
 
 class Kinds(NamedTuple):
-    """Hands that differ by a swap of suits only, taken as one kind."""
+    """Hands grouped by kind: those of one kind differ only by a permutation of suits."""
 
     examples: Numbers  # the number of one hand of each kind
     kind: Numbers  # of each hand
@@ -156,7 +156,7 @@ class Kinds(NamedTuple):
 
 @cache
 def kinds(size: int) -> Kinds:
-    """The kinds of hands of so many cards: 1,755 of three cards, 16,432 of four."""
+    """The kinds of hands of `size` cards: 1,755 of three cards, 16,432 of four."""
     cards = hands(size)
     held = np.zeros((4, cards.shape[1]), dtype=np.int64)  # ranks of each suit, as bits
     for card in cards:
@@ -183,12 +183,12 @@ def _answers(ride: Decide, cards: Bytes) -> Bytes:
         except Exception as error:
             raise UsageError(
                 f"the strategy failed on {of.hand_text(hand)}: {type(error).__name__}: {error}",
-                hint="it is asked about every hand of three cards, and of four",
+                hint="it is called for every hand of three cards and of four",
             ) from error
     return _fixed(found)
 
 
 def _fixed(array: Array) -> Array:
-    """The same array; whoever shares it can't change it."""
+    """Make an array read-only, since it is shared."""
     array.flags.writeable = False
     return array

@@ -1,6 +1,6 @@
-"""Reads plain values into a configuration, and refuses what can't be.
+"""Reads a configuration from plain values, and refuses invalid ones.
 
-Every refusal names the key's path, what was found there, and what is allowed.
+Every error names the key's path, the value found there, and what is allowed.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from runyard.doors.letitride.config.output import Section
 from runyard.errors import UsageError
 
 MOST_HANDS_LOGGED = 20_000_000
-"""How many single hands a batch may keep."""
+"""The most hands that a batch may record."""
 
-_UNDEFINED = "nothing defines it"
+_UNDEFINED = "it has no definition"
 REFUSED: dict[tuple[str, Any], tuple[str, str]] = {
-    ("paytables.main_game.type", "liberal"): (f"{_UNDEFINED}", "write the pays out under custom"),
-    ("paytables.main_game.type", "tight"): (f"{_UNDEFINED}", "write the pays out under custom"),
+    ("paytables.main_game.type", "liberal"): (f"{_UNDEFINED}", "write the pays under custom"),
+    ("paytables.main_game.type", "tight"): (f"{_UNDEFINED}", "write the pays under custom"),
     ("bonus_strategy.type", "session_conditional"): (_UNDEFINED, "use bankroll_conditional"),
     ("bonus_strategy.type", "combined"): (
-        "it follows decisions that come after the bonus bet",
+        "it depends on decisions made after the bonus bet",
         "use static, bankroll_conditional or streak_based",
     ),
     ("bonus_strategy.type", "custom"): (
         "it would be run as Python",
-        "use bankroll_conditional or streak_based, or bring a class of your own",
+        "use bankroll_conditional or streak_based, or pass a class from Python",
     ),
     ("bankroll.betting_system.type", "custom"): (
         "it would be run as Python",
-        "use one of the named systems, or bring a class of your own",
+        "use one of the named systems, or pass a class from Python",
     ),
     ("deck.shuffle_algorithm", "cryptographic"): (
-        "a session could not be played again from its seed",
+        "a session could not be reproduced from its seed",
         "leave it at fisher_yates",
     ),
     ("bankroll.stop_conditions.stop_on_insufficient_funds", False): (
@@ -45,28 +45,28 @@ REFUSED: dict[tuple[str, Any], tuple[str, str]] = {
         "leave it at true",
     ),
 }
-"""Values that are known elsewhere and refused here, with the reason and what to do instead."""
+"""Values that other programs know and that are refused here, with the reason and an alternative."""
 
 REFUSED_KEYS = {
     "paytables.bonus.progressive": (
-        "sessions would share a jackpot, so that one would depend on the others",
+        "sessions would share a jackpot and depend on each other",
         "leave it out",
     ),
     "bankroll.stop_conditions.max_duration_minutes": (
-        "the speed of the machine would decide results",
-        "leave it out, or null; max_hands ends a session after so many hands",
+        "results would depend on the speed of the machine",
+        "leave it out, or set it to null; max_hands limits the hands of a session",
     ),
 }
-"""Keys that are refused with any value but null."""
+"""Keys that accept only null."""
 
 
 def read_config(data: Mapping[str, Any]) -> of.FullConfig:
-    """The configuration of plain values."""
+    """Read a configuration from plain values."""
     from runyard.doors.letitride.config.consistency import check_rules
 
     if not isinstance(data, Mapping):
         raise UsageError(
-            f"a configuration is sections with keys, and this is {type(data).__name__}",
+            f"a configuration is a mapping of sections, not {type(data).__name__}",
             hint="`runyard letitride init` writes one to start from",
         )
     given = _without_empty(data)
@@ -81,12 +81,12 @@ def read_config(data: Mapping[str, Any]) -> of.FullConfig:
 
 
 def refuse(path: str, value: Any, problem: str, allowed: str) -> NoReturn:
-    """Say where, what was found, why it can't be, and what can."""
+    """Raise an error with the path, the value, the problem and what is allowed."""
     raise UsageError(f"{path} is {_shown(value)}: {problem}", hint=allowed)
 
 
 def value_at(data: Any, path: str) -> Any:
-    """What stands at a dotted path; None where nothing does."""
+    """The value at a dotted path; None if there is none."""
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         try:
             data = data[int(index)] if index else data[name]
@@ -96,10 +96,10 @@ def value_at(data: Any, path: str) -> Any:
 
 
 def _without_empty(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Without sections that hold nothing, as a file has them when all below is a comment."""
+    """Drop empty sections, which a file has if everything below them is commented out."""
     found = {str(key): value for key, value in data.items() if value is not None}
     metadata = found.get("metadata")
-    if isinstance(metadata, Mapping):  # YAML reads a date or 1.0 where people mean the text
+    if isinstance(metadata, Mapping):  # YAML reads a date or a number where text is meant
         plain = (int, float)
         found["metadata"] = {
             k: str(v) if isinstance(v, plain) or hasattr(v, "isoformat") else v
@@ -120,7 +120,7 @@ def _refuse_known(data: dict[str, Any]) -> None:
 
 
 def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
-    """Name the first key that a section does not have, wherever it stands."""
+    """Refuse the first unknown key of a section or of the sections inside."""
     if not isinstance(data, Mapping):
         return
     known = {field.name: field.type for field in msgspec.structs.fields(kind)}
@@ -131,8 +131,8 @@ def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
             close = get_close_matches(str(key), known, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             raise UsageError(
-                f"there is no key {key!r} {where} (its value is {_shown(value)})",
-                hint=f"{meant}the keys there are: {', '.join(known)}",
+                f"unknown key {key!r} {where} (its value is {_shown(value)})",
+                hint=f"{meant}known keys: {', '.join(known)}",
             )
         for inner, many in _parts(known[key]):
             if many and isinstance(value, list | tuple):
@@ -143,7 +143,7 @@ def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
 
 
 def _parts(kind: Any) -> Iterator[tuple[type[Section], bool]]:
-    """The section that a field holds, if it holds one, and whether it is a list of them."""
+    """The section type in a field, if there is one, and whether the field is a list of them."""
     from typing import get_args, get_origin
 
     if isinstance(kind, type) and issubclass(kind, Section):
@@ -155,13 +155,13 @@ def _parts(kind: Any) -> Iterator[tuple[type[Section], bool]]:
 
 
 def _explain(error: msgspec.ValidationError, data: dict[str, Any]) -> NoReturn:
-    """Turn the reader's error into where, what and what is allowed."""
+    """Turn msgspec's error into path, value and what is allowed."""
     message, _, place = str(error).partition(" - at ")
     path = place.strip("`").removeprefix("$").removeprefix(".") or "the configuration"
     value = value_at(data, path)
     allowed = message.replace("`", "").replace("Expected ", "expected ")
     if message.startswith("Invalid enum value"):
-        refuse(path, value, "not one of those there are", f"one of: {_choices(path)}")
+        refuse(path, value, "not a known value", f"one of: {_choices(path)}")
     missing = re.search(r"missing required field `(\w+)`", message)
     if missing:
         refuse(path, value, f"{missing[1]} is missing", "each rule has a condition and an action")
@@ -180,7 +180,7 @@ def _also(path: str) -> str:
 
 
 def _choices(path: str) -> str:
-    """The words that a key takes."""
+    """The words that a key accepts."""
     from typing import Literal, get_args, get_origin
 
     kind = _kind_at(path)
@@ -192,7 +192,7 @@ def _choices(path: str) -> str:
 
 
 def _limits(path: str) -> str:
-    """From where to where a key's number may be, where it has both limits."""
+    """The range of a key's number, if it has both limits."""
     from typing import get_args
 
     kind = _kind_at(path)
@@ -204,7 +204,7 @@ def _limits(path: str) -> str:
 
 
 def _kind_at(path: str) -> Any:
-    """The type of what a key holds."""
+    """The type of a key's value."""
     kind: Any = of.FullConfig
     for name in re.findall(r"[^.\[\]\d][^.\[\]]*", path):
         part = next((p for p, _ in _parts(kind)), kind)

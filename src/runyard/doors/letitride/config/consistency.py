@@ -1,4 +1,4 @@
-"""What single keys can't say: settings that contradict each other, or that nothing could play."""
+"""Checks across keys: settings that contradict each other or can't be played."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ CENTS = frozenset(
         "min_profit", "max_profit", "bet_amount",
     }
 )  # fmt: skip
-"""Keys that are money, which is played in whole cents."""
+"""Keys with amounts of money, which are played in whole cents."""
 
 MILLIONTHS = frozenset(
     {"bankroll_percentage", "ratio", "min_bankroll_ratio", "profit_percentage", "max_drawdown"}
 )
-"""Keys that are shares, which are played in millionths."""
+"""Keys with shares, which are played in millionths."""
 
 PAYS = frozenset({*of.CustomMainTableConfig.__struct_fields__,
                   *of.CustomBonusTableConfig.__struct_fields__})  # fmt: skip
 MOST_CENTS = (1 << 62) // 2_000_000
-"""Sums of cents stay below this, so that millionths of them fit into 64 bits."""
+"""Sums of cents stay below this, so that their millionths fit into 64 bits."""
 
 
 def check_rules(config: of.FullConfig) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse contradictory settings."""
     _check_digits(config)
     _check_blocks(config)
     _check_bets(config)
@@ -43,11 +43,11 @@ def check_rules(config: of.FullConfig) -> None:
     _check_size(config)
     prefix = config.output.prefix
     if not prefix or "/" in prefix or "\0" in prefix:
-        refuse("output.prefix", prefix, "it begins the name of each file", "use a plain name")
+        refuse("output.prefix", prefix, "it starts the name of each file", "use a plain name")
 
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every number with its path and the name of its key."""
+    """All numbers with their path and the name of their key."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             place = f"{path}.{key}" if path else str(key)
@@ -62,9 +62,9 @@ def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
 
 def _check_digits(config: of.FullConfig) -> None:
     wanted = (
-        (CENTS, 100, "money is in whole cents", "use two decimals at most"),
-        (MILLIONTHS, 1_000_000, "it has too many decimals", "use six decimals at most"),
-        (PAYS, 10_000, "it has too many decimals", "use four decimals at most"),
+        (CENTS, 100, "money is in whole cents", "use at most two decimals"),
+        (MILLIONTHS, 1_000_000, "it has too many decimals", "use at most six decimals"),
+        (PAYS, 10_000, "it has too many decimals", "use at most four decimals"),
     )
     for path, key, value in _walk(config.to_data()):
         for keys, scale, problem, allowed in wanted:
@@ -73,7 +73,7 @@ def _check_digits(config: of.FullConfig) -> None:
 
 
 def _check_blocks(config: of.FullConfig) -> None:
-    """A block named after another type would have no effect."""
+    """Refuse blocks of types that are not chosen, since they have no effect."""
     for path, part in (
         ("bankroll.betting_system", config.bankroll.betting_system),
         ("strategy", config.strategy),
@@ -107,7 +107,7 @@ _NO_BLOCK = frozenset({"type", "enabled", "paytable", "limits"})
 def _check_bets(config: of.FullConfig) -> None:
     bankroll = config.bankroll
     if bankroll.starting_amount < 3 * bankroll.base_bet:
-        refuse("bankroll.starting_amount", bankroll.starting_amount, "three bets can't be covered",
+        refuse("bankroll.starting_amount", bankroll.starting_amount, "it doesn't cover three bets",
                f"at least 3 × base_bet, {3 * bankroll.base_bet:g}")  # fmt: skip
     system = bankroll.betting_system
     block = getattr(system, system.type, None)
@@ -158,10 +158,10 @@ def _check_bonus(config: of.FullConfig) -> None:
     streak = bonus.streak_based
     if streak is not None and streak.action.type == "start" and "bonus" in streak.trigger:
         refuse("bonus_strategy.streak_based.trigger", streak.trigger,
-               "a bonus that starts with it never sees one", "use main_… or any_…")  # fmt: skip
+               "a bonus that starts after it never starts", "use main_… or any_…")  # fmt: skip
     if streak is not None and streak.trigger == streak.reset_on:
         refuse("bonus_strategy.streak_based.reset_on", streak.reset_on,
-               "it is the trigger too: no streak is complete", "another, or never")  # fmt: skip
+               "it is the trigger, too", "use another event, or never")  # fmt: skip
     if bonus.enabled:
         _check_amounts(bonus)
 
@@ -177,14 +177,14 @@ def _check_tiers(scaling: of.ScalingConfig) -> None:
 
 
 def _check_amounts(bonus: of.BonusStrategyConfig) -> None:
-    """Amounts that are written out must be ones the table takes."""
+    """Refuse written amounts that the table doesn't accept."""
     limits = bonus.limits
     for path, key, value in _walk(msgspec.to_builtins(bonus), "bonus_strategy"):
         if key not in ("amount", "base_amount", "bet_amount") or value == 0:
             continue
         steps = Fraction(repr(value)) / Fraction(repr(limits.increment))
         if not limits.min_bet <= value <= limits.max_bet or steps.denominator != 1:
-            refuse(path, value, "the table does not take it",
+            refuse(path, value, "the table doesn't accept it",
                    f"{limits.min_bet:g} to {limits.max_bet:g} in steps of {limits.increment:g} "
                    "(bonus_strategy.limits)")  # fmt: skip
 
@@ -194,8 +194,8 @@ def _check_size(config: of.FullConfig) -> None:
     hands = played.num_sessions * played.hands_per_session * config.table.num_seats
     if config.records_hands and hands > MOST_HANDS_LOGGED:
         refuse("simulation.num_sessions", played.num_sessions,
-               f"that keeps {hands:,} single hands", f"at most {MOST_HANDS_LOGGED:,} in all, or "
-               "detailed_logging and include_hands false")  # fmt: skip
+               f"it would record {hands:,} hands", f"at most {MOST_HANDS_LOGGED:,} in total, or "
+               "set detailed_logging and include_hands to false")  # fmt: skip
     system = config.bankroll.betting_system
     block = getattr(system, system.type, None)
     bet = config.bankroll.base_bet if block is None else block.max_bet

@@ -1,4 +1,4 @@
-"""Configurations as files: YAML (`.yaml`, `.yml`) or TOML (`.toml`), and the one to start from."""
+"""Configuration files in YAML (`.yaml`, `.yml`) or TOML (`.toml`), and a template."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from runyard.errors import NotFound, RunyardError, UsageError
 
 
 def read_file(path: str | Path) -> FullConfig:
-    """The configuration in a file; errors begin with the file's name."""
+    """Read the configuration in a file; errors start with the file's name."""
     place = Path(path)
     reader = _READERS[_suffix(place)]
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NotFound(
-            f"there is no file {place}", hint="`runyard letitride init` writes one"
+            f"file not found: {place}", hint="`runyard letitride init` writes one"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{place} can't be read: {error}") from None
@@ -31,18 +31,18 @@ def read_file(path: str | Path) -> FullConfig:
 
 
 def starting_text(path: str | Path = "letitride.yaml") -> str:
-    """A configuration for such a file: every key, its default and a comment; all defaults."""
+    """The template for such a file: every key with its default and a comment."""
     name = "init.toml" if _suffix(Path(path)) == ".toml" else "init.yaml"
     return files("runyard.doors.letitride.config").joinpath(name).read_text(encoding="utf-8")
 
 
 def _suffix(path: Path) -> str:
-    """By which a file's format is known."""
+    """The suffix that determines a file's format."""
     suffix = path.suffix.lower()
     if suffix not in _READERS:
         raise UsageError(
-            f"{path}: a configuration is YAML or TOML, known by its name",
-            hint="use a name that ends in .yaml, .yml or .toml",
+            f"{path}: the format of a configuration is given by its suffix",
+            hint="use .yaml, .yml or .toml",
         )
     return suffix
 
@@ -51,7 +51,7 @@ def _read_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"this is not TOML: {error}") from None
+        raise UsageError(f"not valid TOML: {error}") from None
 
 
 def _read_yaml(text: str) -> Any:
@@ -59,12 +59,12 @@ def _read_yaml(text: str) -> Any:
         import yaml
     except ImportError:
         raise UsageError(
-            "reading YAML takes PyYAML, which is not installed",
+            "reading YAML needs PyYAML, which is not installed",
             hint="pip install 'runyard[letitride]', or write the configuration as TOML",
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """Refuses a key that stands twice, of which only the last would count."""
+        """Refuses duplicate keys, of which only the last would count."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()
@@ -72,7 +72,7 @@ def _read_yaml(text: str) -> Any:
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, str) and key in seen:
                     line = key_node.start_mark.line + 1
-                    raise UsageError(f"{key!r} stands twice in one place (line {line})")
+                    raise UsageError(f"duplicate key {key!r} (line {line})")
                 if isinstance(key, str):
                     seen.add(key)
             return super().construct_mapping(node, deep)
@@ -80,9 +80,9 @@ def _read_yaml(text: str) -> Any:
     try:
         found = yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
-        raise UsageError(f"this is not YAML: {error}") from None
+        raise UsageError(f"not valid YAML: {error}") from None
     except RecursionError:
-        raise UsageError("this YAML nests too deep") from None
+        raise UsageError("the YAML is nested too deeply") from None
     return {} if found is None else found
 
 

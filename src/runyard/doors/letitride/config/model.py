@@ -1,7 +1,7 @@
 """The configuration of a simulation: every key that a file may hold, with its default.
 
-Files are read by `config_file`; what can't be is refused by `config_checks`, which says where it
-stands, what was found and what is allowed. Money is in dollars here, in whole cents while playing.
+`file` reads files; `checks` refuses invalid values and says where, what was found and what is
+allowed. Money is in dollars here, in whole cents while playing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Pays = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class MetadataConfig(Section, frozen=True):
-    """What the configuration is called; the name also names the batch."""
+    """The name of the configuration, which also names the batch, and other metadata."""
 
     name: str | None = None
     description: str | None = None
@@ -42,7 +42,7 @@ class MetadataConfig(Section, frozen=True):
 
 
 class SimulationConfig(Section, frozen=True):
-    """How much is played, by how many workers."""
+    """How many sessions are played, by how many workers."""
 
     num_sessions: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
     hands_per_session: Annotated[int, Meta(ge=1, le=10_000)] = 200
@@ -53,19 +53,19 @@ class SimulationConfig(Section, frozen=True):
 
 
 class TableConfig(Section, frozen=True):
-    """Who sits at the table."""
+    """The table."""
 
     num_seats: Annotated[int, Meta(ge=1, le=6)] = 1
 
 
 class DeckConfig(Section, frozen=True):
-    """How cards come up: every order of the deck is equally likely."""
+    """How the deck is shuffled: every order is equally likely."""
 
     shuffle_algorithm: Literal["fisher_yates"] = "fisher_yates"
 
 
 class DealerConfig(Section, frozen=True):
-    """Cards that the dealer puts away before the community cards."""
+    """Cards that the dealer discards before the community cards."""
 
     discard_enabled: bool = False
     discard_cards: Annotated[int, Meta(ge=1, le=10)] = 3
@@ -82,7 +82,7 @@ class StopConditionsConfig(Section, frozen=True):
 
 
 class ProportionalConfig(Section, frozen=True):
-    """A share of the bankroll."""
+    """Bets are a share of the bankroll."""
 
     bankroll_percentage: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.03
     min_bet: Money = 5.0
@@ -91,7 +91,7 @@ class ProportionalConfig(Section, frozen=True):
 
 
 class MartingaleConfig(Section, frozen=True):
-    """More after each loss, on `max_progressions` levels in all."""
+    """Higher bets after each loss, on `max_progressions` levels."""
 
     loss_multiplier: Multiplier = 2.0
     reset_on_win: bool = True
@@ -100,7 +100,7 @@ class MartingaleConfig(Section, frozen=True):
 
 
 class ReverseMartingaleConfig(Section, frozen=True):
-    """More after each win, until a streak is complete."""
+    """Higher bets after each win, until a streak is complete."""
 
     win_multiplier: Multiplier = 2.0
     reset_on_loss: bool = True
@@ -109,7 +109,7 @@ class ReverseMartingaleConfig(Section, frozen=True):
 
 
 class ParoliConfig(Section, frozen=True):
-    """More after each win, for a few wins."""
+    """Higher bets after each win, for a few wins."""
 
     win_multiplier: Multiplier = 2.0
     wins_before_reset: Steps = 3
@@ -126,7 +126,7 @@ class DalembertConfig(Section, frozen=True):
 
 
 class FibonacciConfig(Section, frozen=True):
-    """Along Fibonacci's numbers: one on after a loss, some back after a win."""
+    """Bets follow the Fibonacci numbers: one up after a loss, some down after a win."""
 
     unit: Money = 5.0
     win_regression: Steps = 2
@@ -135,7 +135,7 @@ class FibonacciConfig(Section, frozen=True):
 
 
 class BettingSystemConfig(Section, frozen=True):
-    """How the bet follows from what has happened."""
+    """How the next bet follows from earlier hands."""
 
     type: Literal[
         "flat", "proportional", "martingale", "reverse_martingale", "paroli", "dalembert",
@@ -175,14 +175,14 @@ class AggressiveConfig(Section, frozen=True):
 
 
 class RuleConfig(Section, frozen=True):
-    """What to do where a condition holds."""
+    """What to do if a condition holds."""
 
     condition: str
     action: Literal["ride", "pull"]
 
 
 class CustomConfig(Section, frozen=True):
-    """Rules in order; the first that holds decides, and where none does the bet is pulled."""
+    """Rules in order; the first that holds decides, and if none holds the bet is pulled."""
 
     bet1_rules: tuple[RuleConfig, ...] = ()
     bet2_rules: tuple[RuleConfig, ...] = ()
@@ -198,7 +198,7 @@ class StrategyConfig(Section, frozen=True):
 
 
 class BonusLimitsConfig(Section, frozen=True):
-    """What the table takes as a bonus bet."""
+    """The bonus bets that the table accepts."""
 
     min_bet: MoneyOrNone = 1.0
     max_bet: Money = 25.0
@@ -272,7 +272,7 @@ class BonusStrategyConfig(Section, frozen=True):
     """When the three-card bonus is played, and for how much."""
 
     enabled: bool = False
-    paytable: BonusName | None = None  # None: as paytables.bonus says
+    paytable: BonusName | None = None  # None: as in paytables.bonus
     limits: BonusLimitsConfig = BonusLimitsConfig()
     type: Literal["never", "always", "static", "bankroll_conditional", "streak_based"] = "never"
     always: AlwaysBonusConfig | None = None
@@ -316,7 +316,7 @@ class CustomBonusTableConfig(Section, frozen=True):
 class BonusTableConfig(Section, frozen=True):
     """What the player's three cards pay."""
 
-    type: BonusName | None = None  # None: as bonus_strategy.paytable says, or else paytable_b
+    type: BonusName | None = None  # None: as in bonus_strategy.paytable, else paytable_b
     custom: CustomBonusTableConfig | None = None
 
 
@@ -336,7 +336,7 @@ class PaytablesConfig(Section, frozen=True):
 
 
 class FullConfig(Section, frozen=True):
-    """A whole configuration; `FullConfig()` is the default one."""
+    """A complete configuration; `FullConfig()` has the defaults."""
 
     metadata: MetadataConfig = MetadataConfig()
     simulation: SimulationConfig = SimulationConfig()
@@ -351,7 +351,7 @@ class FullConfig(Section, frozen=True):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FullConfig:
-        """The configuration of plain values, as in a file; refuses what can't be."""
+        """Read a configuration from plain values, as in a file; refuse invalid ones."""
         from runyard.doors.letitride.config.checks import read_config
 
         return read_config(data)
@@ -370,12 +370,12 @@ class FullConfig(Section, frozen=True):
 
     @property
     def bonus_table_name(self) -> str:
-        """What the table that the bonus is paid by is called."""
+        """The name of the bonus paytable."""
         return self.bonus_strategy.paytable or self.paytables.bonus.type or "paytable_b"
 
     @property
     def bonus_table(self) -> BonusTable:
-        """The table that the bonus is paid by."""
+        """The bonus paytable."""
         name = self.bonus_table_name
         if name in BONUS:
             return BONUS[name]
@@ -384,6 +384,6 @@ class FullConfig(Section, frozen=True):
 
     @property
     def records_hands(self) -> bool:
-        """Whether every single hand is kept."""
+        """Whether every hand is recorded."""
         csv = self.output.formats.csv
         return self.simulation.detailed_logging or (csv.enabled and csv.include_hands)

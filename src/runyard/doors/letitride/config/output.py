@@ -1,4 +1,4 @@
-"""The part of a configuration that says what is written and shown, and where."""
+"""The part of a configuration about what is written and shown, and where."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a configuration; a key that it does not have is an error."""
+    """A section of a configuration; unknown keys are errors."""
 
 
 class CsvConfig(Section, frozen=True):
@@ -31,7 +31,7 @@ class JsonConfig(Section, frozen=True):
 
 
 class HtmlConfig(Section, frozen=True):
-    """Whether the report is written; its charts are drawn into the page, whatever the library."""
+    """Whether the report is written; charts are inline SVG with every `chart_library`."""
 
     enabled: bool = False
     include_charts: bool = True
@@ -39,7 +39,7 @@ class HtmlConfig(Section, frozen=True):
 
 
 class FormatsConfig(Section, frozen=True):
-    """What is written."""
+    """The file formats that are written."""
 
     csv: CsvConfig = CsvConfig()
     json: JsonConfig = JsonConfig()
@@ -70,7 +70,7 @@ class VisualizationsConfig(Section, frozen=True):
 
 
 class ConsoleConfig(Section, frozen=True):
-    """What is said on the terminal."""
+    """What is printed on the terminal."""
 
     progress_bar: bool = True
     verbosity: Annotated[int, Meta(ge=0, le=3)] = 1

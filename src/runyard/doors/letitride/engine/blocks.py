@@ -1,7 +1,7 @@
-"""What the engine runs: a task is a block of sessions, and its value their columns as arrays.
+"""The tasks: each is a block of sessions, and its value has their columns as arrays.
 
-A session's seed comes from the root seed and the session's own number, so that the size of a block
-never shows in a session.
+A session's seed comes from the root seed and the session's number, so sessions don't depend on the
+size of blocks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from runyard.doors.letitride.engine.reference import Players
 from runyard.doors.letitride.game.money import dollars
 
 DONE = "sessions"
-"""The kind of event with which a block says how many of its sessions are done."""
+"""The kind of event with which a block reports how many of its sessions are done."""
 
 HANDS_A_BLOCK, PLAIN_HANDS_A_BLOCK = 1 << 20, 1 << 15
-"""About how many hands a block has: a fraction of a second's work for either engine."""
+"""The approximate number of hands in a block: a fraction of a second for either engine."""
 
 MOST_SESSIONS, FEWEST_STEPS = 1 << 13, 25
 
@@ -31,19 +31,19 @@ MOST_SESSIONS, FEWEST_STEPS = 1 << 13, 25
 class SimulationJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of every block of a batch."""
 
-    game: dict[str, Any]  # the sections of a configuration that a session depends on
+    game: dict[str, Any]  # the sections of the configuration that sessions depend on
     seed: int  # the root seed
-    sessions: int | None  # in all; None: every block is full
-    size: int  # sessions a block
-    log: bool = False  # keep every hand
+    sessions: int | None  # in total; None: every block is full
+    size: int  # sessions in a block
+    log: bool = False  # record every hand
 
     @property
     def blocks(self) -> int:
-        """How many blocks hold all sessions."""
+        """The number of blocks for all sessions."""
         return 1 if self.sessions is None else -(-self.sessions // self.size)
 
     def sessions_of(self, block: int) -> int:
-        """How many sessions a block has."""
+        """The number of sessions in a block."""
         if self.sessions is None:
             return self.size
         return min(self.size, self.sessions - block * self.size)
@@ -52,7 +52,7 @@ class SimulationJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def job_of(
     config: FullConfig, seed: int, *, own_players: bool = False, open_end: bool = False
 ) -> SimulationJob:
-    """What to run for a configuration; with `open_end` blocks may be added for ever."""
+    """The job of a configuration; with `open_end`, blocks can be added without limit."""
     data = config.to_data()
     sections = ("table", "bankroll", "strategy", "bonus_strategy", "paytables")
     hands = config.simulation.hands_per_session
@@ -66,7 +66,7 @@ def job_of(
 def play_block(
     ctx: Context, game: dict[str, Any], seed: int, sessions: int | None, size: int, log: bool
 ) -> dict[str, Any]:
-    """Play one block; its number is the task's."""
+    """Play the block with the number of the task."""
     return block_value(ctx, SimulationJob(game, seed, sessions, size, log))
 
 

@@ -1,4 +1,4 @@
-"""What sessions record, as columns: one row a session and seat, money in cents."""
+"""Recorded sessions as columns: one row for each session and seat, money in cents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = (
     "peak_bankroll",
     "max_drawdown",
 )
-"""Columns of whole numbers; `stop_reason` is a place in `STOP_REASONS`."""
+"""Columns of whole numbers; `stop_reason` is an index into `STOP_REASONS`."""
 
 PERCENT, COUNTS = "max_drawdown_pct", "hand_counts"
 
@@ -31,7 +31,7 @@ _SIZES = (np.uint8, np.int16, np.int32, np.int64)
 
 
 def empty(rows: int) -> Columns:
-    """Room for so many rows."""
+    """Zeroed columns."""
     found: Columns = {name: np.zeros(rows, np.int64) for name in NAMES}
     found[PERCENT] = np.zeros(rows, np.float64)
     found[COUNTS] = np.zeros((rows, CATEGORIES), np.int32)
@@ -39,21 +39,21 @@ def empty(rows: int) -> Columns:
 
 
 def packed(columns: Columns) -> Columns:
-    """The same in as few bytes as the values take."""
+    """The same columns in the smallest integer types that fit."""
     return {
         name: values if name == PERCENT else _narrow(values) for name, values in columns.items()
     }
 
 
 def joined(parts: Iterable[Mapping[str, NDArray[Any]]]) -> Columns:
-    """Columns one after the other, wide enough to add up."""
+    """Concatenate columns, in types wide enough to sum."""
     found = list(parts)
     names = found[0].keys() if found else ()
     return {name: unpacked(np.concatenate([part[name] for part in found])) for name in names}
 
 
 def unpacked(values: NDArray[Any]) -> NDArray[Any]:
-    """A column wide enough to add up."""
+    """A column in a type wide enough to sum."""
     return values if values.dtype.kind == "f" else values.astype(np.int64)
 
 

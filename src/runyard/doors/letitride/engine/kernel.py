@@ -1,12 +1,12 @@
-"""The compiled engine: sessions at the speed of the machine, by tables instead of rules.
+"""The compiled engine: plays sessions with lookup tables instead of rules.
 
     seed ──▶ one number a hand ──▶ five sorted cards ──▶ numbers of 3, 4, 5 cards ──▶ tables
 
-Decisions and categories are looked up by a hand's number (see `tables`); bets climb a ladder or
-follow the bankroll. There is hardly a branch that a processor could guess wrong. It plays all that
-a configuration can name, and gives what `reference` gives, to the cent.
+Decisions and categories are looked up by a hand's number (see `tables`); bets follow a ladder or
+the bankroll. There are hardly any unpredictable branches. It plays everything that a configuration
+can describe, with the same results as `reference`, to the cent.
 
-This module imports numba; only `engine` imports it, when sessions are to be played.
+This module imports numba; only `play` imports it, when sessions are to be played.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from runyard.doors.letitride.engine.kernel_rules import (
 __all__ = ["LOG_WIDTH", "is_kept", "lookup_of", "play", "rules_of"]
 
 LOG_WIDTH = 8
-"""Numbers a hand in a log: cards, rides, category, bet, bonus bet, both profits, bankroll."""
+"""Numbers in a log line: cards, rides, category, bet, bonus bet, both profits, bankroll."""
 
 _U = np.uint64
 
 
 @inlined
 def conditional_bonus(rules, bankroll, peak):  # type: ignore[no-untyped-def]
-    """The bonus bet by conditions, as `bonus.Conditions.bet`."""
+    """The bonus bet by conditions; same as `bonus.Conditions.bet`."""
     profit = bankroll - rules.start
     if profit < rules.least_profit or bankroll < rules.least_bankroll:
         return 0
@@ -61,7 +61,7 @@ def conditional_bonus(rules, bankroll, peak):  # type: ignore[no-untyped-def]
 
 @inlined
 def after_hand(rules, main, bonus, run, streaks):  # type: ignore[no-untyped-def]
-    """The run and the streaks after a hand, as `bonus.StreakBonus.record`."""
+    """The run and the streaks after a hand; same as `bonus.StreakBonus.record`."""
     results = (main, bonus, main + bonus)
     if results[rules.reset] * rules.reset_sign > 0:
         run = streaks = 0
@@ -78,7 +78,7 @@ def after_hand(rules, main, bonus, run, streaks):  # type: ignore[no-untyped-def
 
 @inlined
 def bet_of(rules, rung, bankroll, bonus_bet):  # type: ignore[no-untyped-def]
-    """One of the three bets: what the system says, or what the bankroll covers."""
+    """One of the three bets: as the system says, or as much as the bankroll covers."""
     if rules.share == 0:
         bet = rules.bets[rung]
     else:
@@ -91,16 +91,16 @@ def bet_of(rules, rung, bankroll, bonus_bet):  # type: ignore[no-untyped-def]
 
 @inlined
 def paid(rules, bet, pay):  # type: ignore[no-untyped-def]
-    """What a bet gains, as `money.payout`."""
+    """The gain of a bet; same as `money.payout`."""
     gain = bet * pay
     return gain if rules.unit == 1 else gain // rules.unit
 
 
 @inlined
 def judged(lookup, p, q, r, d, e, s, t, u, v):  # type: ignore[no-untyped-def]
-    """The entry of three cards, whether bet 2 rides, and the category of all five.
+    """The table entry of three cards, whether bet 2 rides, and the category of all five.
 
-    Cards p, q, r and s, t, u, v are upwards. In a hand's number the lowest card stands for itself.
+    Cards p, q, r and s, t, u, v are ascending. In a hand's number the lowest card counts as itself.
     """
     of_three = lookup.three[p + lookup.twos[q] + lookup.threes[r]]
     of_four = lookup.four[s + lookup.twos[t] + lookup.threes[u] + lookup.fours[v]]
@@ -117,7 +117,7 @@ def judged(lookup, p, q, r, d, e, s, t, u, v):  # type: ignore[no-untyped-def]
 
 @inlined
 def play_seat(rules, lookup, s0, s1, seat, row, whole, percent, seen, log, used, own):  # type: ignore[no-untyped-def]  # noqa: C901
-    """Play one seat's session into its row; `used` and `own` are room for cards."""
+    """Play one seat's session into its row; `used` and `own` are buffers for cards."""
     t0, t1 = mix(s0 + _U(FURTHER_SEATS)), mix(s1 + _U(FURTHER_SEATS))
     s0 = _U(1) if s0 | s1 == 0 else s0
     t0 = _U(1) if t0 | t1 == 0 else t0

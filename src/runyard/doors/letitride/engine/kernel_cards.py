@@ -1,6 +1,6 @@
-"""Cards for the compiled kernel: what `generator` does, in numbers of a machine's own size.
+"""Cards for the compiled kernel: the same as `generator`, in machine integers.
 
-Cards are unsigned, so that one is used as an index as it is: a signed one might count from the end.
+Cards are unsigned, so they are used as indices directly: signed ones could count from the end.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _U = np.uint64
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function, and keep the result on disk where there is a place for it."""
+    """Compile a function, and cache the result on disk if possible."""
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # neither the package's folder nor the user's can be written
+    except RuntimeError:  # neither the package's folder nor the user's is writable
         return numba.njit(**OPTIONS)(function)
 
 
@@ -41,7 +41,7 @@ def advance(first, second):  # type: ignore[no-untyped-def]
 
 @inlined
 def mix(value):  # type: ignore[no-untyped-def]
-    """The finish of SplitMix64."""
+    """The finaliser of SplitMix64."""
     value = (value ^ (value >> _U(30))) * _U(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> _U(27))) * _U(0x94D049BB133111EB)
     return value ^ (value >> _U(31))
@@ -49,7 +49,7 @@ def mix(value):  # type: ignore[no-untyped-def]
 
 @inlined
 def four_upwards(p, q, r, d):  # type: ignore[no-untyped-def]
-    """Three cards upwards and a fourth, all upwards."""
+    """Insert a fourth card into three ascending ones."""
     s, t = min(p, d), max(p, d)
     t, u = min(t, q), max(t, q)
     u, v = min(u, r), max(u, r)
@@ -58,7 +58,7 @@ def four_upwards(p, q, r, d):  # type: ignore[no-untyped-def]
 
 @inlined
 def five_cards(number):  # type: ignore[no-untyped-def]
-    """Five distinct cards: three upwards, the fourth, the fifth, and the first four upwards."""
+    """Five distinct cards: three ascending, the fourth, the fifth, and the first four ascending."""
     rest = np.uint32(number % _U(ORDERS))
     a = np.uint32(rest % np.uint32(52))
     rest //= np.uint32(52)
@@ -87,7 +87,7 @@ def five_cards(number):  # type: ignore[no-untyped-def]
 
 @inlined
 def further_seat(number, used, held, own):  # type: ignore[no-untyped-def]
-    """Three cards for a further seat, upwards in `own`; `used` are those dealt so far, upwards."""
+    """Deal a further seat three cards into `own`; `used` are the dealt cards; both ascending."""
     for place in range(3):
         left = _U(52 - held)
         card = np.uint32(number % left)
@@ -110,7 +110,7 @@ def further_seat(number, used, held, own):  # type: ignore[no-untyped-def]
 
 @inlined
 def insert(used, held, card):  # type: ignore[no-untyped-def]
-    """Put a card in its place among those that are sorted already."""
+    """Insert a card into sorted ones."""
     at = held
     while at > 0 and used[at - 1] > card:
         used[at] = used[at - 1]
@@ -121,14 +121,14 @@ def insert(used, held, card):  # type: ignore[no-untyped-def]
 
 @inlined
 def packed_cards(p, q, r, d, e):  # type: ignore[no-untyped-def]
-    """Five cards as one number, six bits each."""
+    """Five cards packed into one number, six bits each."""
     low = (np.int64(p) << 24) | (np.int64(q) << 18) | (np.int64(r) << 12)
     return low | (np.int64(d) << 6) | np.int64(e)
 
 
 @inlined
 def others_dealt(t0, t1, seat, seats, p, q, r, d, e, used, own):  # type: ignore[no-untyped-def]
-    """Deal to the seats up to this one, whose cards end in `own`; the stream after all seats."""
+    """Deal up to this seat, whose cards are left in `own`; return the stream after all seats."""
     used[0], used[1], used[2] = p, q, r
     held = insert(used, insert(used, 3, d), e)
     for _ in range(seat):

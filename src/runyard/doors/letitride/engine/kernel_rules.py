@@ -1,4 +1,4 @@
-"""A game as the compiled kernel reads it: whole numbers, and tables small enough to stay close."""
+"""A game as the compiled kernel reads it: whole numbers, and tables that fit the CPU caches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runyard.doors.letitride.cache import kept_arrays
+from runyard.doors.letitride.cache import cached_arrays
 from runyard.doors.letitride.cards import tables
 from runyard.doors.letitride.cards.cards import DECK, RANKS
 from runyard.doors.letitride.game.betting import Ladder, Proportion
@@ -31,12 +31,12 @@ class KernelRules(NamedTuple):
     base: int
     win_limit: int
     loss_limit: int
-    main_pays: Ints  # in whole bets where `unit` is 1, else in ten-thousandths
+    main_pays: Ints  # in whole bets if `unit` is 1, else in ten-thousandths
     bonus_pays: Ints
     unit: int
-    # A ladder, or a share of the bankroll where `share` is not 0.
+    # A ladder, or a share of the bankroll if `share` is not 0.
     bets: Ints
-    steps: NDArray[np.int32]  # the next rung by rung, after a loss, neither, or a win
+    steps: NDArray[np.int32]  # by rung, the next rung after a loss, a draw or a win
     share: int
     multiple: int
     low: int
@@ -61,12 +61,12 @@ class KernelRules(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """Every hand's worth and decision by its number."""
+    """Categories and decisions of all hands by number."""
 
     three: NDArray[np.uint8]  # 2 × bonus category + whether bet 1 rides
     four: NDArray[np.uint8]  # whether bet 2 rides
-    ranks: NDArray[np.uint8]  # category, by the number of five ranks; suited hands behind
-    # What a card adds to a hand's number, as its second, third and fourth lowest …
+    ranks: NDArray[np.uint8]  # category by the number of five ranks; suited hands follow
+    # The contribution of a card to a hand's number, as its second, third, fourth lowest …
     twos: NDArray[np.uint32]
     threes: NDArray[np.uint32]
     fours: NDArray[np.uint32]
@@ -78,7 +78,7 @@ class Lookup(NamedTuple):
 
 
 def rules_of(game: Game) -> KernelRules:
-    """What the kernel needs to know of a game."""
+    """The game's rules as the kernel needs them."""
     ladder = game.betting if isinstance(game.betting, Ladder) else Ladder((game.base,), (0,), (0,))
     share = game.betting if isinstance(game.betting, Proportion) else Proportion(0, 1, 0, 0)
     when = game.bonus if isinstance(game.bonus, Conditions) else None
@@ -106,7 +106,7 @@ def rules_of(game: Game) -> KernelRules:
 
 
 def lookup_of(game: Game) -> Lookup:
-    """The tables for a game."""
+    """The lookup tables of a game."""
     decisions, ranks = game.decisions, kernel_tables()
     three = (ranks["three"] * np.uint8(2)) | decisions.bet1
     return Lookup(three, decisions.bet2, ranks["five"], *BINOMIAL[2:5], *PLACES[1:])
@@ -114,27 +114,27 @@ def lookup_of(game: Game) -> Lookup:
 
 @cache
 def kernel_tables() -> dict[str, NDArray[np.uint8]]:
-    """Categories of three cards and of five ranks, worked out once and kept on disk."""
-    return kept_arrays(
+    """Categories of three cards and of five ranks, computed once and cached on disk."""
+    return cached_arrays(
         "kernel tables", lambda: {"three": tables.three_categories().copy(), "five": five_ranks()}
     )
 
 
-# Unsigned, so that an index is used as it is: a signed one might count from the end.
+# Unsigned, so it is used as an index directly: a signed one could count from the end.
 BINOMIAL = tables.BINOMIAL.astype(np.uint32)
 
 RANK_HANDS = comb(len(RANKS) + 4, 5)
-"""How many hands of five ranks there are."""
+"""The number of hands of five ranks."""
 
 PLACES = np.array([[comb(c // 4 + k, k + 1) for c in range(DECK)] for k in range(5)], np.uint32)
-"""What a card adds to the number of five ranks, as the lowest, the second lowest, …"""
+"""The contribution of a card to the number of five ranks, as the lowest, second lowest, …"""
 
 
 def five_ranks() -> NDArray[np.uint8]:
     """The category of every five ranks, then of every five ranks of one suit.
 
-    It says what the table of five cards says, in a two-hundredth of the room: it stays in the
-    processor's nearest memory.
+    The same information as the table of five cards in 1/200 of its size, which fits the
+    processor's L1 cache.
     """
     cards = tables.hands(5)
     numbers = sum(PLACES[place][cards[place]] for place in range(5))

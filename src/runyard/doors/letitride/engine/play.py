@@ -1,7 +1,7 @@
-"""Which engine plays: the compiled kernel where it can, the plain reference otherwise.
+"""Plays sessions with the compiled kernel if possible, else with the plain reference.
 
-Both give the same sessions. The reference plays classes of a user's own, and everything where numba
-is not installed.
+Both give the same sessions. The reference plays a user's own classes, and everything if numba is
+not installed.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ Tick = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Played:
-    """Sessions that were played, and their hands where those were asked for."""
+    """Sessions that were played, and their hands if requested."""
 
     columns: of.Columns
-    log: Log | None  # a line a hand, as many for each row as a session may have
+    log: Log | None  # a line for each hand, with room for all hands in each row
 
 
 def has_kernel() -> bool:
-    """Whether numba is there."""
+    """Whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 def play(game: Game, seeds: Seeds, *, log: bool = False, step: int = 0, tick: Tick = int) -> Played:
-    """Play sessions from their seeds by the kernel, or by the reference where there is no numba.
+    """Play sessions from their seeds, with the kernel or, without numba, with the reference.
 
-    `tick` hears how many are done, after every `step` of them.
+    `tick` is called with the number of finished sessions after every `step` of them.
     """
     if not has_kernel():
         return play_plain(game, seeds, reference.players_of(game), log=log, step=step, tick=tick)
@@ -80,7 +80,7 @@ def play_plain(
     step: int = 0,
     tick: Tick = int,
 ) -> Played:
-    """Play sessions from their seeds by the reference."""
+    """Play sessions from their seeds with the reference."""
     lines = np.zeros((len(seeds) * game.seats * game.hands if log else 0, 8), np.int64)
     parts = []
     for low in range(0, len(seeds), step or len(seeds)):
@@ -93,14 +93,14 @@ def play_plain(
 
 @dataclass(frozen=True)
 class Warmth:
-    """What getting the kernel ready took."""
+    """How long it took to prepare the kernel."""
 
     seconds: float
-    compiled: bool  # False: it was on disk already
+    compiled: bool  # False: it was already on disk
 
 
 def warm_up(game: Game) -> Warmth:
-    """Compile the kernel, unless it is on disk already, and play one session with it."""
+    """Compile the kernel unless it is on disk, and play one session with it."""
     begin = clock.monotonic()
     if not has_kernel() or has_happened(_compiled_here()):
         return Warmth(0.0, compiled=False)
@@ -113,14 +113,14 @@ def warm_up(game: Game) -> Warmth:
 
 
 def _compiled_here() -> list[str]:
-    """What a compiled kernel belongs to."""
+    """The environment that a compiled kernel belongs to."""
     version = importlib.metadata.version
     return ["kernel", version("numba"), version("numpy"), sys.version, platform.machine(),
             platform.processor(), platform.node(), str(Path(__file__).parent)]  # fmt: skip
 
 
 def game_from(data: dict[str, Any]) -> Game:
-    """The game of a plain configuration; made once a process for each."""
+    """The game of a plain configuration, cached per process."""
     return _game(encode(data))
 
 

@@ -1,7 +1,7 @@
 """The plain engine: sessions played hand by hand in readable Python.
 
-It plays whatever has two decisions, a bet and a bonus bet, and is what the compiled kernel is
-checked against: the same seed gives the same session to the cent.
+It plays any objects with two decisions, a bet and a bonus bet. The compiled kernel is tested
+against it: the same seed gives the same session to the cent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from runyard.errors import UsageError
 
 @dataclass(frozen=True)
 class Players:
-    """Who sits at the table: fresh for each session and seat."""
+    """Makes the players at the table, new ones for each session and seat."""
 
     strategy: Callable[[], Strategy]
     betting: Callable[[], BettingSystem]
@@ -87,7 +87,7 @@ class SeatSession:
         self.bankroll = self.peak = self.game.start
 
     def play(self, own: Sequence[int], community: Sequence[int]) -> HandPlayed | None:
-        """Play one hand; None where the session is over before it."""
+        """Play one hand; None if the session is already over."""
         game = self.game
         bonus_bet = self._bonus_bet()
         self.stop_reason = self._reason(bonus_bet)
@@ -154,13 +154,13 @@ class SeatSession:
 
 
 OnHand = Callable[[int, int, Deal, HandPlayed], None]
-"""Told of each hand: its number, the seat, the deal, and what was made of it."""
+"""Called for each hand with its number, the seat, the deal and the hand as played."""
 
 
 def play_session(
     game: Game, players: Players, seed: tuple[int, int], on_hand: OnHand | None = None
 ) -> list[SeatSession]:
-    """One session from its seed: what became of each seat."""
+    """Play one session from its seed; return the session of each seat."""
     seats = [
         SeatSession(game, players.strategy(), players.betting(), players.bonus())
         for _ in range(game.seats)
@@ -172,7 +172,7 @@ def play_session(
                 on_hand(number, place, deal, hand)
         if all(seat.stop_reason for seat in seats):
             return seats
-    raise AssertionError("a session has an end")
+    raise AssertionError("a session never ended")
 
 
 def play_sessions(
@@ -181,7 +181,7 @@ def play_sessions(
     players: Players | None = None,
     log: NDArray[np.int64] | None = None,
 ) -> of.Columns:
-    """Sessions from their seeds, as columns: one row a session and seat; hands go into `log`."""
+    """Play sessions from their seeds; return columns, and write hands to `log`."""
     players = players or players_of(game)
     found = of.empty(len(seeds) * game.seats)
     for session, seed in enumerate(seeds.tolist()):
@@ -209,7 +209,7 @@ def _store(found: of.Columns, row: int, seat: SeatSession) -> None:
 
 
 def _line(hand: HandPlayed) -> tuple[int, ...]:
-    """A hand as one line of a log: cards of six bits each, the player's own upwards."""
+    """A hand as one line of a log: six bits per card, the player's in ascending order."""
     cards = 0
     for card in (*sorted(hand.cards[:3]), *hand.cards[3:]):
         cards = cards << 6 | card

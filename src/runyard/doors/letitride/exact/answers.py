@@ -1,4 +1,4 @@
-"""All exact answers about a strategy under a paytable, as plain data.
+"""All exact figures of a strategy under a paytable, as plain data.
 
 Every exact figure is `{"fraction": "-37963/1082900", "value": -0.0350567919…}`.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from runyard.doors.letitride.cache import kept
+from runyard.doors.letitride.cache import cached
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES, THREE_CARD_NAMES
 from runyard.doors.letitride.cards.paytables import BONUS, BonusTable, MainTable, Pay
 from runyard.doors.letitride.cards.tables import FOURS, THREES, Decisions
@@ -33,15 +33,15 @@ _HANDS = {"bet1": THREES, "bet2": FOURS}
 def exact_answer(
     table: MainTable, strategy: Strategy, bonus: Mapping[str, BonusTable] = BONUS
 ) -> dict[str, Any]:
-    """Every exact figure of a strategy, the best play, and what the strategy costs against it.
+    """Every exact figure of a strategy, the best play, and the strategy's cost against it.
 
-    A strategy's decisions have to depend on the hand alone. Answers are kept between calls.
+    A strategy's decisions must depend on the hand alone. Answers are cached on disk.
     """
     best = isinstance(strategy, Basic) and strategy.table == table
     decisions = None if best else decisions_of(strategy)
     tables = {name: _pays(each) for name, each in bonus.items()}
     key = ["exact", _pays(table), decisions.digest if decisions else "optimal", tables]
-    return kept(key, lambda: _answer(table, decisions, bonus))
+    return cached(key, lambda: _answer(table, decisions, bonus))
 
 
 def _answer(
@@ -51,7 +51,7 @@ def _answer(
     played = decisions or best
     found = exact.figures(exact.Tally(played), table)
     best_found = exact.figures(exact.Tally(best), table)
-    told = _told(msgspec.structs.asdict(found))
+    told = _plain(msgspec.structs.asdict(found))
     for bet, count in told.pop("ride_hands").items():
         told["ride"][bet] |= {"hands": count, "of": _HANDS[bet]}
     return {
@@ -62,7 +62,7 @@ def _answer(
         "three_card_hands": _counted(THREE_CARD_NAMES, exact.three_card_counts()),
         "bonus": {name: _bonus(each) for name, each in bonus.items()},
         "optimal": _optimal(table, best_found.ev),
-        "cost": _told(best_found.ev - found.ev),
+        "cost": _plain(best_found.ev - found.ev),
         "mistakes": [_mistake(each) for each in mistakes(played, table)],
     }
 
@@ -70,7 +70,7 @@ def _answer(
 def _optimal(table: MainTable, ev: Fraction) -> dict[str, Any]:
     by_bet = {bet: choices(bet, table) for bet in SIZES}
     return {
-        "ev": _told(ev),
+        "ev": _plain(ev),
         "zero_hands": {
             bet: sum(each.hands for each in found if not each.worth)
             for bet, found in by_bet.items()
@@ -90,7 +90,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {
         "hand": choice.profile.text,
         "hands": choice.hands,
-        "worth": _told(choice.worth),
+        "worth": _plain(choice.worth),
         "best": "ride" if choice.ride else "pull",
     }
 
@@ -102,8 +102,8 @@ def _mistake(mistake: Mistake) -> dict[str, Any]:
         "hands": mistake.hands,
         "example": mistake.example,
         "played": mistake.played,
-        "worth": _told(mistake.choice.worth),
-        "cost": _told(mistake.cost),
+        "worth": _plain(mistake.choice.worth),
+        "cost": _plain(mistake.cost),
     }
 
 
@@ -111,7 +111,7 @@ def _bonus(table: BonusTable) -> dict[str, Any]:
     found = exact.bonus_figures(table)
     return {
         "pays": _pays(table),
-        **_told(msgspec.structs.asdict(found)),
+        **_plain(msgspec.structs.asdict(found)),
         "standard_deviation": found.standard_deviation,
     }
 
@@ -119,7 +119,7 @@ def _bonus(table: BonusTable) -> dict[str, Any]:
 def _counted(names: Sequence[str], counts: Sequence[int]) -> dict[str, Any]:
     total = sum(counts)
     return {
-        name: {"count": count, "of": total, **_told(Fraction(count, total))}
+        name: {"count": count, "of": total, **_plain(Fraction(count, total))}
         for name, count in zip(names, counts, strict=True)
     }
 
@@ -132,10 +132,10 @@ def _pay(pay: Pay) -> int | str:
     return pay if isinstance(pay, int) else str(pay)
 
 
-def _told(value: Any) -> Any:
-    """Fractions, wherever they stand, as their digits and their nearest double."""
+def _plain(value: Any) -> Any:
+    """Convert nested fractions to their digits and nearest double."""
     if isinstance(value, Fraction):
         return {"fraction": str(value), "value": float(value)}
     if isinstance(value, dict):
-        return {key: _told(inner) for key, inner in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     return value

@@ -1,14 +1,14 @@
-"""How likely a session of flat bets is to run out of money: a Markov chain, nothing sampled.
+"""The exact risk of ruin of a session with flat bets, by a Markov chain.
 
-The chain's states are the bankrolls that can come up: the first one, and steps of the largest
-amount that divides every result of a hand. A session plays on between two bounds:
+The states of the chain are the possible bankrolls: the first one, plus multiples of the greatest
+common divisor of a hand's results. A session continues between two bounds:
 
     … insufficient funds │ loss limit │ playing … first bankroll … playing │ win limit …
 
-With a limit of hands, the distribution is carried on hand by hand. Without one, the chain is solved
-level by level, from the highest bankroll down: by what it falls below a level for the first time
-follows from the levels above. Both only add, multiply and divide positive numbers, so that no
-digits cancel. A bankroll from which ruin has a probability below `NEGLIGIBLE` counts as safe.
+With a limit of hands, the distribution is advanced hand by hand. Without one, the chain is solved
+level by level from the highest bankroll down: how it first falls below a level follows from the
+levels above. Both only add, multiply and divide positive numbers, so there is no cancellation.
+Bankrolls from which ruin has a probability below `NEGLIGIBLE` count as safe.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from runyard.errors import UsageError
 
 NEGLIGIBLE = 1e-17
 MOST_CELLS = 10_000_000
-"""Numbers that are held at once, at most: 80 MB."""
+"""The most numbers held at once: 80 MB."""
 
 STOPS = ("win_limit", "loss_limit", "max_hands", "insufficient_funds", "never")
-"""Why a session ends; with a game that gains and nothing to stop it, it may never do so."""
+"""Why a session ends; with a positive expectation and no limits, it may never end."""
 
 Floats = NDArray[np.float64]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session of flat bets is played under; money in cents."""
+    """The terms of a session of flat bets; money in cents."""
 
     bankroll: int
-    needed: int  # for another hand: three bets, and the bonus
+    needed: int  # to play another hand: three bets and the bonus
     win_limit: int | None = None
     loss_limit: int | None = None
     max_hands: int | None = None
 
 
 class Ruin(msgspec.Struct, frozen=True):
-    """How a session ends: the probability of each reason to stop, ruin among them."""
+    """How a session ends: the probability of each reason, including ruin."""
 
     bankroll: int
     ruin: float
     stops: dict[str, float]
     mean_hands: float | None  # None without a limit of hands or wins
-    sessions: int | None = None  # that were simulated; None: exact
-    interval: tuple[float, float] | None = None  # of `ruin`, at 95 %, where it was simulated
+    sessions: int | None = None  # simulated; None: exact
+    interval: tuple[float, float] | None = None  # 95 % interval of `ruin`, if simulated
 
 
 class _Chain(NamedTuple):
-    """Steps of a hand and their probabilities, and the bounds of play, counted from the start."""
+    """Steps of a hand with their probabilities, and the bounds of play, relative to the start."""
 
     steps: list[tuple[int, float]]
-    lowest: int  # the lowest level that plays on
-    highest: int | None  # the highest one; None without a win limit
-    loss_limit: int | None  # the highest level that stops by the loss limit
+    lowest: int  # the lowest level at which play continues
+    highest: int | None  # the highest such level; None without a win limit
+    loss_limit: int | None  # the highest level that stops at the loss limit
 
     @property
     def down(self) -> int:
@@ -72,12 +72,12 @@ class _Chain(NamedTuple):
 
     @property
     def limited(self) -> int:
-        """How many of the levels just below the lowest stop by the loss limit."""
+        """How many of the levels just below the lowest stop at the loss limit."""
         first = self.lowest - self.down
         return 0 if self.loss_limit is None else max(0, self.loss_limit - first + 1)
 
     def landed(self, landings: Floats) -> dict[str, float]:
-        """Probabilities of the levels just below the lowest, by the reason to stop there."""
+        """Probabilities of the levels just below the lowest, by the reason for stopping."""
         return {
             "loss_limit": float(landings[: self.limited].sum()),
             "insufficient_funds": float(landings[self.limited :].sum()),
@@ -85,7 +85,7 @@ class _Chain(NamedTuple):
 
 
 class _End(NamedTuple):
-    """How the chain ended, by level just below the lowest, and the rest."""
+    """How the chain ended: by level just below the lowest, and otherwise."""
 
     landings: Floats
     won: float
@@ -94,7 +94,7 @@ class _End(NamedTuple):
 
 
 def flat_ruin(results: Mapping[int, int], terms: Terms) -> Ruin:
-    """The exact answer for flat bets, from what a hand brings in cents, in how many deals."""
+    """The exact answer for flat bets, from the results of a hand in cents and their deals."""
     stopped = _stopped_at_once(terms)
     if stopped is not None:
         return _ended(terms, {stopped: 1.0}, 0.0)
@@ -126,11 +126,11 @@ def _stopped_at_once(terms: Terms) -> str | None:
 
 
 def _certain(chain: _Chain, terms: Terms) -> Ruin:
-    """A game that gains nothing, played without an end, ends below the lowest level."""
+    """Without a limit, a game of no positive expectation ends below the lowest level."""
     found = chain.landed(np.ones(chain.down))
     if found["loss_limit"] and found["insufficient_funds"]:
         raise UsageError(
-            "the loss limit and the last bets lie so close that either may end the session first",
+            "the loss limit is too close to the last bets: either may end the session first",
             hint="give a limit of hands or a win limit, or move the loss limit",
         )
     reason = "loss_limit" if found["loss_limit"] else "insufficient_funds"
@@ -155,10 +155,10 @@ def _chain(results: Mapping[int, int], terms: Terms) -> _Chain:
 
 
 def _carried(chain: _Chain, hands: int) -> _End:
-    """The distribution after each hand, while it lasts.
+    """Advance the distribution hand by hand.
 
-    Of reasons that come together the first in `STOPS` counts: who can't pay for another hand after
-    the last one has played all hands.
+    If several reasons apply, the first in `STOPS` counts: a player who can't pay for another hand
+    after the last one has played all hands.
     """
     safe = None if chain.highest is not None else _safe_heights(chain, hands)
     top = chain.highest if safe is None else chain.lowest + int(safe.max())
@@ -184,7 +184,7 @@ def _carried(chain: _Chain, hands: int) -> _End:
 
 
 def _next(chain: _Chain, playing: Floats, landings: Floats) -> tuple[Floats, float]:
-    """One hand more; what falls below the lowest level is added to the landings."""
+    """Play one more hand; what falls below the lowest level is added to the landings."""
     after = np.zeros_like(playing)
     width, down = len(playing), chain.down
     over = 0.0
@@ -200,7 +200,7 @@ def _next(chain: _Chain, playing: Floats, landings: Floats) -> tuple[Floats, flo
 
 
 def _safe_heights(chain: _Chain, hands: int) -> NDArray[np.int64]:
-    """By hands that are left: how far above the lowest level ruin is negligible (Chernoff)."""
+    """By hands left: how far above the lowest level ruin is negligible (Chernoff bound)."""
     rates = np.geomspace(1e-7, 20.0 / chain.down, 100)
     left = np.arange(hands + 1)
     growth = _growth(chain, rates)
@@ -219,7 +219,7 @@ def _growth(chain: _Chain, rates: Floats) -> Floats:
 
 
 def _solved(chain: _Chain, terms: Terms) -> _End:
-    """The chain without an end of hands, solved from the highest level down.
+    """Solve the chain without a limit of hands, from the highest level down.
 
     A row holds, for a level: the probability of each level just below the current one that it falls
     to first (level s in column s modulo `down`), of winning instead, and the mean of hands.
@@ -254,7 +254,7 @@ def _first_fall(chain: _Chain, rows: Floats, level: int, highest: int) -> Floats
                 found[down] += share
             else:
                 found += share * rows[level + step - chain.lowest]
-    found[level % down] = 0.0  # back where it was: all over again
+    found[level % down] = 0.0  # back at the same level: starts over
     found[down + 1] += 1.0
     for step, share in chain.steps:
         if step < 0:
@@ -275,7 +275,7 @@ def _negligible_level(chain: _Chain) -> int:
     falling = rates[_growth(chain, rates) <= 0]
     if not len(falling):
         raise UsageError(
-            "the game gains too little for an answer without an end",
+            "the game's expectation is too small for an answer without a limit of hands",
             hint="give a limit of hands or a win limit",
         )
     return max(0, chain.lowest + math.ceil(-math.log(NEGLIGIBLE) / float(falling.max())))
@@ -284,6 +284,6 @@ def _negligible_level(chain: _Chain) -> int:
 def _check_size(cells: int) -> None:
     if cells > MOST_CELLS:
         raise UsageError(
-            f"these amounts make a chain of {cells:,} numbers; {MOST_CELLS:,} are the most",
-            hint="bets and limits with a larger common divisor, or lower limits, make it smaller",
+            f"these amounts make a chain of {cells:,} numbers, more than {MOST_CELLS:,}",
+            hint="use bets and limits with a larger common divisor, or lower limits",
         )

@@ -1,9 +1,9 @@
-"""The best play in a few rules that a person can keep in mind, found for any paytable.
+"""The best play as a few memorable rules, for any paytable.
 
-A rule is a condition of the language of custom strategies, so that the rules can be copied into a
-configuration. A bet rides where one of them holds. Made hands come first; then hands of different
-ranks, by boxes: all that have the suits, at least so many straights, at least so many high cards.
-The largest box that holds no hand to be pulled is taken until every hand that rides is in one.
+A rule is a condition in the language of custom strategies, so rules can be copied into a
+configuration. A bet rides if one of them holds. Made hands come first; then hands of different
+ranks, in boxes: bounds on suits, straights and high cards. The largest box without a hand to be
+pulled is taken until every riding hand is in a box.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _MADE = {
 
 
 class Rule(NamedTuple):
-    """A condition under which a bet rides, and the same in words."""
+    """A condition under which a bet rides, and its wording."""
 
     condition: str
     text: str
 
 
 class _Box(NamedTuple):
-    """Hands of different ranks whose straights and high cards lie between bounds."""
+    """Hands of different ranks whose straights and high cards are within bounds."""
 
     size: int
-    suited: bool | None  # None: it does not matter
+    suited: bool | None  # None: either
     straights: tuple[int, int]
     high_cards: tuple[int, int]
 
@@ -49,7 +49,7 @@ class _Box(NamedTuple):
 
 
 def rules(choices: Sequence[Choice]) -> list[Rule]:
-    """Rules that hold for exactly those hands of one bet that are best left riding."""
+    """Rules that hold for exactly those hands with which a bet should ride."""
     if all(choice.ride for choice in choices):
         return [Rule("default", "always")]
     return [*_made_rules(choices), *_drawing_rules(choices)]
@@ -80,12 +80,12 @@ def _drawing_rules(choices: Sequence[Choice]) -> list[Rule]:
 
 
 def _order(box: _Box) -> tuple[bool, int, int]:
-    """The suited first, then those in more straights, then those with fewer high cards."""
+    """Sort key: suited first, then more straights, then fewer high cards."""
     return not box.suited, -box.straights[0], box.high_cards[0]
 
 
 def _limits(drawing: Sequence[Choice]) -> _Box:
-    """The box that holds every hand."""
+    """The box that contains every hand."""
     profiles = [choice.profile for choice in drawing]
     straights = max(profile.straights for profile in profiles)
     high_cards = max(profile.high_cards for profile in profiles)
@@ -100,7 +100,7 @@ def _boxes(limits: _Box) -> Iterator[_Box]:
 
 
 def _bounds(box: _Box, limits: _Box) -> int:
-    """How many words it takes to say what the box holds."""
+    """The number of bounds needed to describe a box."""
     pairs = ((box.straights, limits.straights), (box.high_cards, limits.high_cards))
     bounds = sum((a > low) + (b < high) for (a, b), (low, high) in pairs)
     return bounds + (box.suited is not None)

@@ -1,4 +1,4 @@
-"""Every deal counted once: exact figures for any strategy and any paytable.
+"""Exact figures for any strategy and any paytable, from counting every deal.
 
     decisions ──▶ tally ──────────▶ figures
     for every     51,979,200 deals   fractions: value, edge, risk, spread,
@@ -8,9 +8,9 @@ A deal is three cards, a first and a second community card. How a deal is played
 on four things: whether bet 1 rides, whether bet 2 rides, and the categories of the three and of the
 five cards; the tally counts the deals for each combination.
 
-Cards that nobody sees change nothing: whatever the dealer discards and other seats hold, the
-community cards are equally likely to be any two of those that this player has not seen. So these
-are the figures with a discard too, and for each of several seats.
+Unseen cards don't matter: regardless of discards and other seats, the community cards are equally
+likely to be any two cards that this player has not seen. So the figures also hold with discards,
+and for each of several seats.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SHAPE = (2, 2, len(THREE_CARD_NAMES), CATEGORIES)
 
 
 class Tally:
-    """How many deals are played which way, and end in which hand."""
+    """The number of deals by how they are played and the hands they end in."""
 
     def __init__(self, decisions: Decisions) -> None:
         self.rides = int(decisions.bet1.sum()), int(decisions.bet2.sum())
@@ -57,14 +57,14 @@ class Tally:
 
     @cached_property
     def by_wager(self) -> list[list[int]]:
-        """Deals in which one bet, two and three ride, by five-card category."""
+        """Deals in which one, two and three bets ride, by five-card category."""
         plays = self.counts.sum(axis=2)
         return [row.tolist() for row in (plays[0, 0], plays[0, 1] + plays[1, 0], plays[1, 1])]
 
     def results(self, main: Sequence[int], bonus: Sequence[int]) -> dict[int, int]:
-        """What a hand brings, and in how many deals.
+        """Results of a hand, with the number of deals for each.
 
-        From what one riding bet brings by five-card category, and the bonus by three-card category.
+        `main` has the result of a riding bet by five-card category, `bonus` by three-card category.
         """
         found = Counter[int]()
         for (first, second, three, five), count in np.ndenumerate(self.counts):
@@ -74,13 +74,13 @@ class Tally:
 
 
 class ExactFigures(msgspec.Struct, frozen=True):
-    """The exact figures of a strategy; money in base bets, `ev` a hand."""
+    """The exact figures of a strategy; money in base bets, `ev` per hand."""
 
     ev: Fraction
     ev_by_bet: dict[str, Fraction]
     house_edge: Fraction  # of one base bet
     average_wager: Fraction
-    element_of_risk: Fraction  # loss for each unit that was left at risk
+    element_of_risk: Fraction  # loss per unit left at risk
     variance: Fraction
     ride: dict[str, Fraction]
     ride_hands: dict[str, int]
@@ -88,16 +88,16 @@ class ExactFigures(msgspec.Struct, frozen=True):
     win: Fraction
     push: Fraction
     loss: Fraction
-    ev_by_hand: dict[str, Fraction]  # what each category adds to `ev`
+    ev_by_hand: dict[str, Fraction]  # contribution of each category to `ev`
 
     @property
     def standard_deviation(self) -> float:
-        """Of one hand's result."""
+        """Standard deviation of a hand's result."""
         return math.sqrt(self.variance)
 
 
 def figures(tally: Tally, table: MainTable) -> ExactFigures:
-    """All figures of a strategy's tally under a paytable."""
+    """Compute all figures of a strategy's tally under a paytable."""
     pays = table.pays
     by_bet = {f"bet{bet}": _mean(tally.by_bet(bet), pays) for bet in (1, 2, 3)}
     ev = sum(by_bet.values(), Fraction())
@@ -140,12 +140,12 @@ class BonusFigures(msgspec.Struct, frozen=True):
 
     @property
     def standard_deviation(self) -> float:
-        """Of one bonus bet's result."""
+        """Standard deviation of a bonus bet's result."""
         return math.sqrt(self.variance)
 
 
 def bonus_figures(table: BonusTable) -> BonusFigures:
-    """All figures of the three-card bonus under a paytable."""
+    """Compute all figures of the three-card bonus under a paytable."""
     counts = three_card_counts()
     ev = Fraction(sum(n * pay for n, pay in zip(counts, table.pays, strict=True))) / THREES
     square = Fraction(sum(n * pay**2 for n, pay in zip(counts, table.pays, strict=True))) / THREES
@@ -154,19 +154,19 @@ def bonus_figures(table: BonusTable) -> BonusFigures:
 
 
 def five_card_counts() -> list[int]:
-    """How many of the 2,598,960 hands of five cards are of each category."""
+    """The number of the 2,598,960 five-card hands in each category."""
     counts: list[int] = np.bincount(five_categories()).tolist()
     return counts
 
 
 def three_card_counts() -> list[int]:
-    """How many of the 22,100 hands of three cards are of each bonus category."""
+    """The number of the 22,100 three-card hands in each bonus category."""
     counts: list[int] = np.bincount(three_categories()).tolist()
     return counts
 
 
 def _counted(decisions: Decisions) -> NDArray[np.int64]:
-    """Each four cards are dealt in four ways: any of them may be the first community card."""
+    """Count deals; each four cards are dealt in four ways, by which is the community card."""
     counts = np.zeros(_SHAPE, dtype=np.int64)
     futures = four_card_futures()
     for dealt in numbers_without(hands(4)):

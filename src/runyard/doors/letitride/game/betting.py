@@ -1,8 +1,8 @@
-"""Betting systems: what the next bet is, in cents, after what has happened.
+"""Betting systems: the next bet, in cents, from the results so far.
 
-All but one are ladders: a bet for each rung, and the rung to stand on after a win or a loss. The
-other takes a share of the bankroll. A bet that does not fit the bankroll is lowered by the engine,
-which leaves the rung as it is. A hand is won or lost by its net result, the bonus included.
+All but one are ladders: a bet for each rung, and the next rung after a win or a loss. The other
+bets a share of the bankroll. The engine lowers a bet that exceeds the bankroll and keeps the rung.
+A hand is won or lost by its net result, including the bonus.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class BettingSystem(Protocol):
     """One player's system during one session."""
 
     def next_bet(self, bankroll: int) -> int:
-        """The bet for the next hand in cents, of which the player makes three."""
+        """The bet for the next hand in cents; the player makes three of them."""
 
     def record(self, profit: int) -> None:
-        """Hear what the hand won (or lost, below zero) in all, the bonus included, in cents."""
+        """Take the net result of a hand in cents, including the bonus; negative for a loss."""
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """A bet for each rung, and where to go from it; a session starts on the first."""
+    """A bet for each rung, and the rung that follows; a session starts on the first."""
 
     bets: tuple[int, ...]
     after_win: tuple[int, ...]
@@ -41,7 +41,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Proportion:
-    """A share of the bankroll in millionths, down to a multiple, between limits; all in cents."""
+    """A share of the bankroll in millionths, rounded down to a multiple, within limits."""
 
     share: int
     multiple: int
@@ -69,7 +69,7 @@ class LadderSystem:
         return self._ladder.bets[self._rung]
 
     def record(self, profit: int) -> None:
-        """Go where the ladder says; a hand that is neither won nor lost changes nothing."""
+        """Move to the next rung; a hand that breaks even changes nothing."""
         if profit > 0:
             self._rung = self._ladder.after_win[self._rung]
         elif profit < 0:
@@ -77,7 +77,7 @@ class LadderSystem:
 
 
 class ProportionalSystem:
-    """Follows the bankroll."""
+    """Bets a share of the bankroll."""
 
     def __init__(self, proportion: Proportion) -> None:
         self._proportion = proportion
@@ -87,25 +87,25 @@ class ProportionalSystem:
         return self._proportion.bet(bankroll)
 
     def record(self, profit: int) -> None:
-        """The bankroll says it all."""
+        """Ignored: the bet depends on the bankroll alone."""
 
 
 class BettingSystemFactory:
-    """Makes the system that a configuration names, fresh for each session and seat."""
+    """Makes a new instance of the configured system for each session and seat."""
 
     def __init__(self, config: of.FullConfig | of.BankrollConfig) -> None:
         bankroll = config.bankroll if isinstance(config, of.FullConfig) else config
         self.rule = rule_of(bankroll)
 
     def create(self) -> BettingSystem:
-        """A system at its start."""
+        """Return a new system."""
         if isinstance(self.rule, Ladder):
             return LadderSystem(self.rule)
         return ProportionalSystem(self.rule)
 
 
 def rule_of(bankroll: of.BankrollConfig) -> Rule:
-    """What a configuration's betting system comes down to."""
+    """The rule of a configuration's betting system."""
     system = bankroll.betting_system
     if system.type == "flat":
         return Ladder((cents(bankroll.base_bet),), (0,), (0,))
@@ -123,7 +123,7 @@ def _proportional(bankroll: of.BankrollConfig) -> Rule:
 
 
 def _martingale(bankroll: of.BankrollConfig) -> Rule:
-    """The base bet is the first level; further losses stay on the last."""
+    """The base bet is the first level; further losses stay on the last one."""
     block = bankroll.betting_system.martingale or of.MartingaleConfig()
     rungs = range(block.max_progressions)
     return Ladder(
@@ -152,7 +152,7 @@ def _paroli(bankroll: of.BankrollConfig) -> Rule:
 
 
 def _pressed(base: float, factor: float, most: float, wins: int, *, back: bool) -> Ladder:
-    """More after each win, from the start after `wins` of them and, with `back`, after a loss."""
+    """Raise the bet after each win; restart after `wins` wins and, with `back`, after a loss."""
     rungs = range(wins)
     return Ladder(
         _multiplied(base, factor, most, wins),
@@ -162,7 +162,7 @@ def _pressed(base: float, factor: float, most: float, wins: int, *, back: bool) 
 
 
 def _dalembert(bankroll: of.BankrollConfig) -> Rule:
-    """A rung for each bet that can come up."""
+    """A rung for each possible bet."""
     block = bankroll.betting_system.dalembert or of.DalembertConfig()
     low, high = cents(block.min_bet), cents(block.max_bet)
     more, less = cents(block.unit), cents(block.decrease_unit)
@@ -176,7 +176,7 @@ def _dalembert(bankroll: of.BankrollConfig) -> Rule:
         return rung_of[bet]
 
     after_win, after_loss = [], []
-    for bet in bets:  # which grows as further bets are met
+    for bet in bets:  # grows as new bets are found
         after_win.append(rung(max(bet - less, low)))
         after_loss.append(rung(min(bet + more, high)))
         if len(bets) > MOST_RUNGS:

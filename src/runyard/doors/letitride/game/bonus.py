@@ -1,4 +1,4 @@
-"""Bonus strategies: what to put on the three-card bonus before the cards are dealt, in cents."""
+"""Bonus strategies: the bet on the three-card bonus, in cents, before the cards are dealt."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from runyard.doors.letitride.config import model as of
 from runyard.doors.letitride.game.money import MILLIONTH, cents, millionths
 
 ANYTHING = 1 << 62
-"""Stands for a limit that is not there."""
+"""Means that there is no limit."""
 
 MOST_STEPS = 200
 _FAMILIES = ("main", "bonus", "any")
 
 
 class Standing(NamedTuple):
-    """Where a player stands before a hand, in cents."""
+    """A player's standing before a hand, in cents."""
 
     bankroll: int
     profit: int
@@ -25,39 +25,39 @@ class Standing(NamedTuple):
 
 @runtime_checkable
 class BonusStrategy(Protocol):
-    """One player's way with the bonus during one session."""
+    """One player's bonus strategy during one session."""
 
     def next_bet(self, standing: Standing) -> int:
         """The bonus bet for the next hand in cents; 0 for none."""
 
     def record(self, main: int, bonus: int) -> None:
-        """Hear what the main game and the bonus won (or lost, below zero), in cents."""
+        """Take the results of the main game and the bonus in cents; negative for a loss."""
 
 
 @dataclass(frozen=True)
 class BonusLimits:
-    """What the table takes."""
+    """The bets that the table accepts."""
 
     low: int
     high: int
     step: int
 
     def fit(self, amount: int) -> int:
-        """The largest bet that the table takes up to an amount; 0 where that is too little."""
+        """The largest accepted bet up to an amount; 0 if that is too little."""
         fitting = min(amount, self.high) // self.step * self.step
         return fitting if fitting >= max(self.low, 1) else 0
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """A bet while the session goes well; all in cents and millionths."""
+    """A bet while the session goes well; amounts in cents, shares in millionths."""
 
     base: int
     least_profit: int
     least_bankroll: int
-    most_drawdown: int  # of the peak; more than a million: never mind
+    most_drawdown: int  # of the peak; above a million: no limit
     profit_share: int  # 0: bet the base
-    tiers: tuple[tuple[int, int, int], ...]  # from a profit, to below a profit, the bet
+    tiers: tuple[tuple[int, int, int], ...]  # lower profit, upper profit (exclusive), bet
     limits: BonusLimits
 
     def bet(self, standing: Standing) -> int:
@@ -79,11 +79,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Streaks:
-    """A bet by how many streaks there were since the last reset."""
+    """A bet that depends on the number of streaks since the last reset."""
 
-    bets: tuple[int, ...]  # by streaks; the last one for more
+    bets: tuple[int, ...]  # by number of streaks; the last one also for more
     length: int
-    trigger: tuple[int, int]  # which result (main, bonus, any), and its sign
+    trigger: tuple[int, int]  # the kind of result (main, bonus, any), and its sign
     reset: tuple[int, int]  # a sign of 0: never
 
 
@@ -91,32 +91,32 @@ Rule = Conditions | Streaks
 
 
 class ConditionalBonus:
-    """Bets by its conditions."""
+    """Bets while conditions hold."""
 
     def __init__(self, conditions: Conditions) -> None:
         self._conditions = conditions
 
     def next_bet(self, standing: Standing) -> int:
-        """What the conditions say."""
+        """The bet by the conditions."""
         return self._conditions.bet(standing)
 
     def record(self, main: int, bonus: int) -> None:
-        """The standing says it all."""
+        """Ignored: the bet depends on the standing alone."""
 
 
 class StreakBonus:
-    """Counts streaks."""
+    """Bets by streaks."""
 
     def __init__(self, streaks: Streaks) -> None:
         self._rule = streaks
         self._run = self._streaks = 0
 
     def next_bet(self, standing: Standing) -> int:  # noqa: ARG002
-        """The bet after so many streaks."""
+        """The bet by the number of streaks."""
         return self._rule.bets[self._streaks]
 
     def record(self, main: int, bonus: int) -> None:
-        """Go on with the run, or end it; a reset comes before what the same hand adds."""
+        """Continue or end the run; a reset applies before the same hand counts."""
         results = (main, bonus, main + bonus)
         which, sign = self._rule.reset
         if results[which] * sign > 0:
@@ -132,14 +132,14 @@ class StreakBonus:
 
 
 def bonus_of(rule: Rule | None) -> BonusStrategy | None:
-    """A strategy at its start; None where the bonus is not played."""
+    """A new strategy; None if the bonus is not played."""
     if isinstance(rule, Streaks):
         return StreakBonus(rule)
     return None if rule is None else ConditionalBonus(rule)
 
 
 def rule_of(config: of.FullConfig) -> Rule | None:
-    """What a configuration's bonus strategy comes down to; None where it never bets."""
+    """The rule of a configuration's bonus strategy; None if it never bets."""
     bonus = config.bonus_strategy
     if not bonus.enabled or bonus.type == "never":
         return None

@@ -1,4 +1,4 @@
-"""A configuration brought down to what is played: whole numbers that both engines read."""
+"""A configuration reduced to what is played: whole numbers that both engines read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runyard.doors.letitride.game.money import cents, pay_units
 from runyard.doors.letitride.game.strategies import Strategy, decisions_of, strategy_of
 
 STOP_REASONS = ("win_limit", "loss_limit", "max_hands", "insufficient_funds")
-"""Why a session ends, in the order in which they are checked before every hand."""
+"""Why a session ends, in the order of the checks before every hand."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """All that a session depends on besides its seed; money in cents, pays in ten-thousandths."""
+    """Everything a session depends on besides its seed; money in cents, pays in ten-thousandths."""
 
-    hands: int  # the most that a session plays
+    hands: int  # most hands of a session
     seats: int
     start: int
     base: int

@@ -1,7 +1,7 @@
-"""Money while playing: whole cents, whole millionths of a share, pays in ten-thousandths.
+"""Money while playing: whole cents, shares in whole millionths, pays in ten-thousandths.
 
-Nothing is rounded but what a cashier rounds: a payout that is not whole cents, which takes a pay
-with decimals, is paid down to the cent.
+Only payouts are rounded: with a pay that has decimals, a payout that is not in whole cents is
+rounded down to the cent.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from fractions import Fraction
 from math import floor
 
 CENT, MILLIONTH, PAY = 100, 1_000_000, 10_000
-"""How many of each make one."""
+"""How many of each make one unit."""
 
 
 def cents(dollars: float) -> int:
-    """An amount in whole cents; a half goes up."""
+    """An amount in whole cents; halves are rounded up."""
     return _scaled(dollars, CENT)
 
 
@@ -29,12 +29,12 @@ def pay_units(pay: int | Fraction) -> int:
 
 
 def payout(bet: int, pay: int) -> int:
-    """What a bet of so many cents gains; a loss is the whole bet."""
+    """The gain of a bet in cents; a loss is the whole bet."""
     return bet * pay // PAY
 
 
 def dollars(amount: int) -> float:
-    """Cents as people write them."""
+    """Cents in dollars."""
     return amount / CENT
 
 

@@ -1,7 +1,7 @@
-"""The best play for any paytable, and what another play costs against it.
+"""The best play for any paytable, and the cost of another play against it.
 
-The bets don't touch each other: pulling one changes nothing for the rest. So a bet rides where it
-is worth something by itself, and one that is worth exactly nothing is pulled and counted apart.
+Bets are independent: pulling one doesn't affect the others. So a bet rides if its own value is
+positive; a bet with a value of exactly 0 is pulled, and such hands are counted separately.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from runyard.doors.letitride.cards.profiles import Profile, all_profiles
 from runyard.doors.letitride.cards.tables import Bytes, Decisions, hands
 
 SIZES = {"bet1": 3, "bet2": 4}
-"""How many cards the player knows when a bet may be pulled."""
+"""How many cards the player knows when deciding on a bet."""
 
 
 class Choice(NamedTuple):
-    """One profile, and what a riding bet is worth there."""
+    """One profile, and the value of a riding bet with it."""
 
     bet: str
     profile: Profile
     hands: int  # how many hands have this profile
-    worth: Fraction  # of the bet, should it ride
+    worth: Fraction  # of the bet if it rides
 
     @property
     def ride(self) -> bool:
@@ -36,21 +36,21 @@ class Choice(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """A play that differs from the best one, for hands of one profile."""
+    """A decision that differs from the best play, for hands of one profile."""
 
     choice: Choice
     hands: int  # how many hands of this profile are played this way
-    example: str  # one of them
+    example: str  # one such hand
     cost: Fraction  # in base bets a hand dealt, over all hands
 
     @property
     def played(self) -> str:
-        """What the strategy does there: the opposite of what is best."""
+        """The strategy's decision, the opposite of the best one."""
         return "pull" if self.choice.ride else "ride"
 
 
 def choices(bet: str, table: MainTable) -> list[Choice]:
-    """What riding is worth for every profile, by `bet1` or `bet2`."""
+    """The value of riding for every profile; `bet` is `bet1` or `bet2`."""
     known = all_profiles(SIZES[bet])
     pays = table.pays
     return [
@@ -61,12 +61,12 @@ def choices(bet: str, table: MainTable) -> list[Choice]:
 
 @lru_cache(maxsize=32)
 def optimal(table: MainTable) -> Decisions:
-    """The decisions that no other ones beat, for every hand."""
+    """The best decision for every hand."""
     return Decisions(_best("bet1", table), _best("bet2", table))
 
 
 def mistakes(decisions: Decisions, table: MainTable) -> list[Mistake]:
-    """Where a strategy differs from the best play at a cost, the dearest first.
+    """Where a strategy differs from the best play at a cost, the most expensive first.
 
     The costs add up to what the strategy loses against the best play.
     """

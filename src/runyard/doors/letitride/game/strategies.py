@@ -1,7 +1,7 @@
-"""When to let a bet ride: the strategies that a configuration can name, and how to bring another.
+"""Strategies: when to let a bet ride.
 
-A strategy is anything with `ride_bet1` and `ride_bet2`. The built-in ones depend on the hand alone,
-so that each is one table of decisions, which enumeration and the compiled kernel read.
+A strategy is any object with `ride_bet1` and `ride_bet2`. The built-in ones depend on the hand
+alone, so each is a table of decisions, which enumeration and the compiled kernel read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from runyard.doors.letitride.cache import kept_arrays
+from runyard.doors.letitride.cache import cached_arrays
 from runyard.doors.letitride.cards import tables
 from runyard.doors.letitride.cards.facts import PAYING, HandFacts
 from runyard.doors.letitride.cards.paytables import MainTable
@@ -33,22 +33,22 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True)
 class Basic:
-    """The best play there is for a paytable; a bet that neither wins nor loses is pulled."""
+    """The best play for a paytable; a bet with a value of 0 is pulled."""
 
     table: MainTable
 
     def ride_bet1(self, hand: HandFacts) -> bool:
-        """Whether bet 1 gains on average from here."""
+        """Whether bet 1 has a positive value."""
         return bool(best_decisions(self.table).bet1[tables.number_of(*hand.cards)])
 
     def ride_bet2(self, hand: HandFacts) -> bool:
-        """Whether bet 2 gains on average from here."""
+        """Whether bet 2 has a positive value."""
         return bool(best_decisions(self.table).bet2[tables.number_of(*hand.cards)])
 
 
 @dataclass(frozen=True)
 class Conservative:
-    """Rides hands of a strength; with `royal_draws` also those that may become a royal flush."""
+    """Rides hands from a strength up; with `royal_draws` also draws to a royal flush."""
 
     royal_draws: bool = False
     least_bet1: int = PAYING
@@ -68,10 +68,10 @@ class Conservative:
 
 @dataclass(frozen=True)
 class Aggressive:
-    """Rides hands that win already, and draws to a flush or a straight."""
+    """Rides hands that already win, and draws to a flush or a straight."""
 
     draws: bool = True
-    gutshots: bool = True  # straights that miss a card inside or can grow at one end only
+    gutshots: bool = True  # straight draws that are not open at both ends
     backdoor_flush: bool = True  # three of a suit, on bet 1
 
     def ride_bet1(self, hand: HandFacts) -> bool:
@@ -107,17 +107,17 @@ Rule = tuple[Condition, bool]
 
 @dataclass(frozen=True)
 class Custom:
-    """The first rule that holds decides; where none does, the bet is pulled."""
+    """The first rule that holds decides; if none holds, the bet is pulled."""
 
     bet1: tuple[Rule, ...]
     bet2: tuple[Rule, ...]
 
     def ride_bet1(self, hand: HandFacts) -> bool:
-        """What the first rule for bet 1 that holds says."""
+        """The decision of the first rule for bet 1 that holds."""
         return _decided(self.bet1, hand)
 
     def ride_bet2(self, hand: HandFacts) -> bool:
-        """What the first rule for bet 2 that holds says."""
+        """The decision of the first rule for bet 2 that holds."""
         return _decided(self.bet2, hand)
 
 
@@ -163,9 +163,9 @@ def decisions_of(strategy: Strategy) -> tables.Decisions:
 
 @lru_cache(maxsize=32)
 def best_decisions(table: MainTable) -> tables.Decisions:
-    """The best decisions for a paytable, worked out once and kept on disk."""
+    """The best decisions for a paytable, computed once and cached on disk."""
     pays = {name: str(pay) for name, pay in table.by_name().items()}
-    return _kept(["best", pays], lambda: optimal(table))
+    return _cached(["best", pays], lambda: optimal(table))
 
 
 @lru_cache(maxsize=32)
@@ -174,11 +174,11 @@ def _known_decisions(strategy: Conservative | Aggressive | Always | Custom) -> t
     if isinstance(strategy, Custom):
         both = (strategy.bet1, strategy.bet2)
         key = repr([[(condition.text, ride) for condition, ride in rules] for rules in both])
-    return _kept(["decisions", type(strategy).__name__, key], lambda: _asked(strategy))
+    return _cached(["decisions", type(strategy).__name__, key], lambda: _asked(strategy))
 
 
-def _kept(key: list[Any], make: Callable[[], tables.Decisions]) -> tables.Decisions:
-    return tables.Decisions(**kept_arrays(key, lambda: make()._asdict()))
+def _cached(key: list[Any], make: Callable[[], tables.Decisions]) -> tables.Decisions:
+    return tables.Decisions(**cached_arrays(key, lambda: make()._asdict()))
 
 
 def _asked(strategy: Strategy) -> tables.Decisions:

@@ -1,8 +1,7 @@
-"""What sessions add up to, block by block: figures with intervals, bounded however many there are.
+"""Aggregates sessions block by block into figures with intervals, in bounded memory.
 
-The unit that is independent of others is a session with all of its seats, since seats share
-community cards. EV a hand is a ratio of totals: a mean of the sessions' own ratios would weigh a
-session of one hand like one of a thousand.
+The independent unit is a session with all of its seats, since seats share community cards. EV per
+hand is a ratio of totals: a mean of ratios would weigh sessions of one hand like those of many.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 RATIOS = ("ev_per_hand", "main_ev_per_hand", "bonus_ev_per_hand", "element_of_risk", "bonus_edge")
-"""Figures that are one total over another: EV in base bets, the others of money at risk."""
+"""Figures that are ratios of totals: EV in base bets, the others relative to money at risk."""
 
 
 class Aggregate:
-    """Takes in columns of sessions, in any order and any parts."""
+    """Adds up columns of sessions, in any order and partition."""
 
     def __init__(self, config: FullConfig, *, own_players: bool = False) -> None:
-        """Start with nothing; of players of a user's own no exact figure is known."""
+        """Start empty; there are no exact figures for a user's own players."""
         self.config = config
         self.own_players = own_players
         self.seats = config.table.num_seats
@@ -53,7 +52,7 @@ class Aggregate:
         self._wins, self._ruins = Ratio(), Ratio()
 
     def add(self, columns: of.Columns) -> None:
-        """Take in some sessions."""
+        """Add some sessions."""
         profit = columns["final_bankroll"] - self.start
         ruined = columns["stop_reason"] == STOP_REASONS.index("insufficient_funds")
         hands, main, bonus = (columns[k] for k in ("hands_played", "main_profit", "bonus_profit"))
@@ -90,27 +89,27 @@ class Aggregate:
 
     @property
     def rows(self) -> int:
-        """How many players' sessions there are."""
+        """The number of sessions, counting each seat."""
         return self.sessions * self.seats
 
     def win_rate(self, level: float = 0.95) -> Interval:
-        """The interval of the share of sessions that win."""
+        """The interval of the share of sessions won."""
         return self._share(self.outcomes["win"], self._wins, level)
 
     def ruin_rate(self, level: float = 0.95) -> Interval:
-        """The interval of the share of sessions that end for want of money."""
+        """The interval of the share of sessions that ran out of money."""
         return self._share(int(self.stops[-1]), self._ruins, level)
 
     def _share(self, count: int, by_table: Ratio, level: float) -> Interval:
-        """Wilson's interval; with several seats one that knows they belong together."""
+        """A Wilson interval; with several seats, one that accounts for their dependence."""
         if self.seats == 1 or self.sessions < 2:
             return Rate(count, self.rows).interval(level)
         return by_table.interval(level)
 
     def chi_square(self) -> tuple[float, float]:
-        """The first seat's hands against the exact counts: χ², and how likely one as large is.
+        """χ² of the first seat's hands against the exact counts, and its p-value.
 
-        Hands too rare to be expected five times are taken together.
+        Hands expected fewer than five times are combined.
         """
         from scipy.special import chdtrc
 
@@ -127,7 +126,7 @@ class Aggregate:
 
     @cached_property
     def exact(self) -> dict[str, float]:
-        """The exact figures that the simulated ones have to agree with, where there are any."""
+        """The exact figures that simulated ones must agree with, if there are any."""
         from runyard.doors.letitride.exact.answers import exact_answer
 
         if self.own_players:
@@ -147,19 +146,19 @@ class Aggregate:
         return found
 
     def figures(self, level: float = 0.95) -> dict[str, dict[str, float | None]]:
-        """Each ratio with its interval, and how many standard errors it is off the exact figure."""
+        """Each ratio with its interval and its difference from the exact one in standard errors."""
         found: dict[str, dict[str, float | None]] = {}
         for name, ratio in self.ratios.items():
             if ratio.count < 2 or math.isnan(ratio.value):
                 continue
             interval, error = ratio.interval(level), ratio.standard_error
-            told = {"value": ratio.value, "low": interval.low, "high": interval.high,
+            entry = {"value": ratio.value, "low": interval.low, "high": interval.high,
                     "standard_error": error}  # fmt: skip
             exact = self.exact.get(name)
             if exact is not None:
-                told["exact"] = exact
-                told["z"] = (ratio.value - exact) / error if error > 0 else math.nan
-            found[name] = {k: None if math.isnan(v) else v for k, v in told.items()}
+                entry["exact"] = exact
+                entry["z"] = (ratio.value - exact) / error if error > 0 else math.nan
+            found[name] = {k: None if math.isnan(v) else v for k, v in entry.items()}
         return found
 
     def to_data(self) -> dict[str, Any]:
@@ -195,14 +194,14 @@ class Aggregate:
         }  # fmt: skip
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """A short text summary."""
         from runyard.doors.letitride.report.words import summary
 
         return summary(self)
 
 
 def aggregate(results: SimulationResults) -> Aggregate:
-    """What all recorded sessions add up to."""
+    """Aggregate all recorded sessions."""
     found = Aggregate(results.config, own_players=results.has_own_players)
     for _, columns in results.blocks():
         found.add(columns)
@@ -210,7 +209,7 @@ def aggregate(results: SimulationResults) -> Aggregate:
 
 
 def by_seat(results: SimulationResults) -> list[Aggregate]:
-    """The same for each seat alone."""
+    """Aggregate the sessions of each seat separately."""
     one = results.config.with_(table={"num_seats": 1})
     own = results.has_own_players
     found = [Aggregate(one, own_players=own) for _ in range(results.seats)]
@@ -221,7 +220,7 @@ def by_seat(results: SimulationResults) -> list[Aggregate]:
 
 
 def exact_shares() -> NDArray[np.float64]:
-    """How often each five-card hand comes up."""
+    """The probability of each five-card hand."""
     from runyard.doors.letitride.exact.tally import five_card_counts
 
     counts = np.array(five_card_counts(), dtype=np.float64)

@@ -1,6 +1,6 @@
-"""Charts as files of their own: SVG drawn here, a page of HTML, or PNG made of it.
+"""Charts as files: SVG drawn here, and HTML or PNG made from it.
 
-A chart is a few shapes over two axes; nothing is loaded, and it looks the same everywhere.
+A chart is a few shapes over two axes, without external resources.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ FONTS = "Arial, Helvetica, Liberation Sans, DejaVu Sans, Noto Sans, Verdana, san
 SVG_DPI = 96
 LONGEST_TITLE = 60
 SAMPLE = 20
-"""Sessions whose bankroll is drawn, unless a chart says otherwise."""
+"""Sessions whose bankroll is drawn by default."""
 
 TITLES = {
     "session_outcomes_histogram": "Session profit",
     "bankroll_trajectory": "Bankroll, hand by hand",
-    "hand_frequency": "How often each hand came, and exactly (line)",
-    "bonus_impact": "What the main game and the bonus bring to a session",
-    "strategy_comparison": "Strategies under this paytable, exactly",
+    "hand_frequency": "Frequency of each hand, and the exact one (line)",
+    "bonus_impact": "Main game and bonus in the profit of a session",
+    "strategy_comparison": "Exact EV of strategies under this paytable",
 }
 Paths = Sequence[Sequence[float]]
 _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
@@ -43,22 +43,22 @@ _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
 
 @dataclass(frozen=True)
 class PlotArea:
-    """The two axes of a chart, and from values to places."""
+    """The axes of a chart, which convert values to positions."""
 
     across: Scale
     up: Scale
 
     def x(self, value: float) -> float:
-        """From the left."""
+        """The distance from the left."""
         return round(LEFT + self.across.share(value) * (WIDTH - LEFT - RIGHT), 1)
 
     def y(self, value: float) -> float:
-        """From the top."""
+        """The distance from the top."""
         return round(HEIGHT - BOTTOM - self.up.share(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 
 def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], Paths]) -> Html:
-    """One chart as SVG; `paths` gives the bankrolls of so many sessions."""
+    """Draw one chart as SVG; `paths` returns the bankrolls of a number of sessions."""
     title = config.title or TITLES[config.type]
     if config.type == "session_outcomes_histogram":
         return profits(title, found)
@@ -72,7 +72,7 @@ def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], Paths]) 
 
 
 def profits(title: str, found: Aggregate) -> Html:
-    """How session profits spread."""
+    """Draw the distribution of session profits."""
     edges, counts = profit_bins(found, 40)
     shares = [count / found.rows for count in counts]
     frame = PlotArea(_across(edges, margin=0.0), _upright(shares))
@@ -87,7 +87,7 @@ def profits(title: str, found: Aggregate) -> Html:
 
 
 def trajectories(title: str, paths: Paths) -> Html:
-    """Bankrolls of some sessions, hand by hand."""
+    """Draw the bankrolls of some sessions, hand by hand."""
     longest = max(len(path) for path in paths)
     frame = PlotArea(
         _across((0, max(1, longest - 1)), margin=0.0),
@@ -104,7 +104,7 @@ def trajectories(title: str, paths: Paths) -> Html:
 
 
 def hands(title: str, found: Aggregate) -> Html:
-    """Each hand's share as a bar, on a scale of powers of ten, with a mark at the exact one."""
+    """Draw each hand's share on a log scale, with a mark at the exact one."""
     rows = hand_rows(found)
     scale = _powers([exact for *_, exact in rows])
     height = (HEIGHT - TOP - BOTTOM) / len(rows)
@@ -124,25 +124,25 @@ def hands(title: str, found: Aggregate) -> Html:
 
 
 def bonus_impact(title: str, found: Aggregate) -> Html:
-    """Session profits of the main game, the bonus and both: from 5 % to 95 %, and the mean."""
+    """Draw session profits of the main game, the bonus and both: 5 % to 95 %, and the mean."""
     parts = {"main game": found.main_profit, "bonus": found.bonus_profit, "both": found.profit}
     bars = []
     for name, profit in parts.items():
         low, high = profit.quantiles.quantiles([0.05, 0.95])
         none = name == "bonus" and not found.bonus_wagered
         note = (
-            "none was bet"
+            "no bonus bets"
             if none
             else f"mean {number(profit.mean, 2 if abs(profit.mean) < 1e6 else 0)}"
         )
         bars.append(Bar(name, note, low, high, profit.mean))
     return _bars(
-        title, bars, "profit of a session, $: from 5 % to 95 % of them, and the mean (line)"
+        title, bars, "profit of a session, $: 5 % to 95 % of sessions, and the mean (line)"
     )
 
 
 def strategies(title: str, found: Aggregate) -> Html:
-    """What each strategy brings a hand under the paytable of the game, from every hand there is."""
+    """Draw the exact EV of each strategy under the paytable of the game."""
     table = found.config.paytables.main_table
     wanted = {name: StrategyConfig(type=name) for name in get_args(StrategyName)}
     played = found.config.strategy
@@ -157,11 +157,11 @@ def strategies(title: str, found: Aggregate) -> Html:
         bars.append(
             Bar("as played", f"{number(ev, 5)}, simulated", interval.low, interval.high, ev)
         )
-    return _bars(title, bars, "EV of the main game a hand, in base bets")
+    return _bars(title, bars, "EV of the main game per hand, in base bets")
 
 
 def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
-    """Write a chart as `svg`, `html` or `png`; where it is."""
+    """Write a chart as `svg`, `html` or `png`; return its path."""
     target = path.with_suffix(f".{kind}")
     if kind == "png":
         picture = png_maker().svg_to_bytes(svg_string=str(svg), zoom=dpi / SVG_DPI)
@@ -177,12 +177,12 @@ def write(svg: Html, path: Path, kind: str, dpi: int) -> Path:
 
 
 def png_maker() -> Any:
-    """What makes PNG of SVG; an error where it would leave the text out."""
+    """The converter from SVG to PNG; an error if it can't draw text."""
     try:
         import resvg_py
     except ImportError as error:
         raise UsageError(
-            "output.visualizations.format is png, and what makes PNG of SVG is not installed",
+            "output.visualizations.format is png, but the converter from SVG is not installed",
             hint="pip install 'runyard[letitride]', or write format: svg",
         ) from error
     plain, told = (
@@ -190,7 +190,7 @@ def png_maker() -> Any:
     )
     if bytes(plain) == bytes(told):
         raise UsageError(
-            "output.visualizations.format is png, and there is no font to write its text with",
+            "output.visualizations.format is png, but there is no font for its text",
             hint=f"install one of {FONTS.removesuffix(', sans-serif')}, or write format: svg",
         )
     return resvg_py
@@ -198,7 +198,7 @@ def png_maker() -> Any:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar from one value to another, with a figure below its label and a mark."""
+    """A bar from one value to another, with a note below its label and a mark."""
 
     label: str
     note: str
@@ -208,7 +208,7 @@ class Bar:
 
 
 def _bars(title: str, bars: Sequence[Bar], axis: str) -> Html:
-    """Bars one below the other, over one scale that shows zero."""
+    """Draw bars below each other, over a scale that includes zero."""
     values = [v for bar in bars for v in (bar.low, bar.high, bar.mark) if v is not None]
     frame = PlotArea(_across(values, zero=True), _upright((0.0,)))
     parts: list[object] = []
@@ -233,12 +233,12 @@ def _across(values: Iterable[float], *, zero: bool = False, margin: float = 0.02
 
 
 def _upright(values: Iterable[float]) -> Scale:
-    """Labels above each other have room, however long they are."""
+    """A vertical scale, whose labels may have any length."""
     return Scale.over(values, zero=True, width=sys.maxsize)
 
 
 def _powers(shares: Sequence[float]) -> Scale:
-    """A scale over powers of ten."""
+    """A logarithmic scale with powers of ten."""
     lowest = next(10.0**-k for k in range(1, 12) if 10.0**-k < min(shares))
     ticks = [1.0]
     while ticks[-1] > lowest * 1.5:

@@ -1,6 +1,6 @@
-"""Configurations compared on the same cards: session n of each is dealt the same hands.
+"""Compares configurations on the same cards: session n of each is dealt the same hands.
 
-What both share cancels out, so that far fewer sessions show a difference.
+Common variation cancels out, so far fewer sessions are needed to show a difference.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from runyard.errors import UsageError
 from runyard.stats.compare import Better, Comparison, compare_all
 
 METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
-"""What sessions can be compared on: profit in base bets; won and ruined are true or false."""
+"""Metrics for comparing sessions: profit in base bets; won and ruined are true or false."""
 
 
 def compare_results(
     found: Mapping[str, SimulationResults], metric: str = "profit", level: float = 0.95
 ) -> list[Comparison]:
-    """Each configuration with each other one, paired by session; seats of a table are added up."""
+    """Compare all pairs of configurations by session; the seats of a table are averaged."""
     sizes = {name: results.total_sessions for name, results in found.items()}
     if len(set(sizes.values())) > 1:
         raise UsageError(
@@ -36,7 +36,7 @@ def compare_results(
 
 
 def per_session(results: SimulationResults, metric: str) -> NDArray[Any]:
-    """A figure for each session, in order; where several seats share one, their mean."""
+    """A metric for each session, in order; with several seats, their mean."""
     found = np.concatenate([_figure(results, columns, metric) for _, columns in results.blocks()])
     return found if results.seats == 1 else found.reshape(-1, results.seats).mean(axis=1)
 

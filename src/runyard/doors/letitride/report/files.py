@@ -1,4 +1,4 @@
-"""The files that a configuration asks for: CSV, JSON, the HTML report, and charts."""
+"""Writes the files that a configuration asks for: CSV, JSON, the HTML report, and charts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def check_output(config: FullConfig) -> None:
-    """Refuse what could not be written, before anything is played."""
+    """Refuse output that can't be written, before anything is played."""
     shown = config.output.visualizations
     if shown.enabled and shown.charts and shown.format == "png":
         charts.png_maker()
 
 
 def write_files(results: SimulationResults, directory: str | Path | None = None) -> list[Path]:
-    """Write everything that is asked for; where it is."""
+    """Write all requested files; return their paths."""
     config = results.config
     check_output(config)
     folder = Path(directory or config.output.directory)
@@ -85,7 +85,7 @@ def _tables(results: SimulationResults, start: Path) -> Iterator[Path]:
 
 
 def flat_figures(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every figure by its dotted path."""
+    """All figures with their dotted paths."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from flat_figures(value, f"{path}.{key}" if path else key)
@@ -100,7 +100,7 @@ _SESSION_HEADS = (
 
 
 def _session_rows(results: SimulationResults) -> Iterator[Sequence[Any]]:
-    """What `session_results` has, a column at a time: millions of rows take seconds."""
+    """The rows of `session_results`, built by column: millions of rows take seconds."""
     start, seats = cents(results.config.bankroll.starting_amount), results.seats
     for first, columns in results.blocks():
         rows = np.arange(len(columns["hands_played"]))

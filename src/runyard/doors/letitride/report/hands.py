@@ -1,4 +1,4 @@
-"""Single hands: as a batch keeps them on request, and of some sessions played once more."""
+"""Individual hands: as recorded on request, and of sessions that are played again."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class HandRecord(msgspec.Struct, frozen=True):
     hand_number: int  # from 1
     cards: str  # the player's three
     community: str
-    discarded: str  # what the dealer put away
+    discarded: str  # the dealer's discards
     bet1: str  # ride or pull
     bet2: str
     hand: str
-    bet: float  # one of the three
+    bet: float  # each of the three
     bets_at_risk: int
     bonus_bet: float
     main_profit: float
@@ -38,7 +38,7 @@ class HandRecord(msgspec.Struct, frozen=True):
 
 
 class HandRecords:
-    """Every hand that a batch has kept, in order."""
+    """All recorded hands of a batch, in order."""
 
     def __init__(self, results: SimulationResults) -> None:
         self._results = results
@@ -57,7 +57,7 @@ class HandRecords:
                         yield _record(session, seat, number, burned, next(lines))
 
     def _discards(self, session: int, hands: int) -> list[str]:
-        """What the dealer puts away in each hand of a session, where that is asked for."""
+        """The dealer's discards in each hand of a session, if enabled."""
         dealer, job = self._results.config.dealer, self._results.job
         if not dealer.discard_enabled:
             return []
@@ -70,20 +70,20 @@ class HandRecords:
 
 
 def hand_records(results: SimulationResults) -> HandRecords:
-    """The hands that a batch has kept; an error where it has kept none."""
+    """The recorded hands of a batch; an error if there are none."""
     if not results.job.log:
         raise UsageError(
-            f"{results.name} has kept no single hands",
-            hint="set simulation.detailed_logging or output.formats.csv.include_hands, and run it",
+            f"{results.name} has no recorded hands",
+            hint="set simulation.detailed_logging or formats.csv.include_hands and run again",
         )
     return HandRecords(results)
 
 
 def trajectories(results: SimulationResults, sessions: int) -> list[list[float]]:
-    """The bankroll of the first seat, hand by hand, in the first so many sessions, played again."""
+    """Play the first sessions again; return the bankroll of their first seats hand by hand."""
     if results.has_own_players:
         raise UsageError(
-            "sessions of players of one's own can't be played again from the record",
+            "sessions of custom players can't be played again from the record",
             hint="leave the chart bankroll_trajectory out",
         )
     game, count = game_from(results.job.game), min(sessions, results.total_sessions)

@@ -1,4 +1,4 @@
-"""What came out of a simulation: sessions as they were recorded, read block by block."""
+"""The results of a simulation: recorded sessions, read block by block."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SessionResult(msgspec.Struct, frozen=True):
     starting_bankroll: float
     final_bankroll: float
     session_profit: float
-    total_wagered: float  # bets that were left at risk
+    total_wagered: float  # bets left at risk
     total_bonus_wagered: float
     main_profit: float
     bonus_profit: float
@@ -48,7 +48,7 @@ class SessionResult(msgspec.Struct, frozen=True):
 
 
 class SimulationResults:
-    """The sessions of one batch, and what they add up to; read as they are asked for."""
+    """The sessions of one batch and their aggregate, read on demand."""
 
     def __init__(self, config: FullConfig, result: Result) -> None:
         self.config = config
@@ -73,18 +73,18 @@ class SimulationResults:
 
     @property
     def has_own_players(self) -> bool:
-        """Whether a class of the user's played, of which the configuration says nothing."""
+        """Whether a user's own class played, which the configuration doesn't describe."""
         target = self.result.recorded.target
         return target is not None and target.kind == "value"
 
     @property
     def seats(self) -> int:
-        """How many players each session has."""
+        """The number of players in each session."""
         return self.config.table.num_seats
 
     @cached_property
     def total_sessions(self) -> int:
-        """How many sessions are on record."""
+        """The number of recorded sessions."""
         return sum(len(part["hands_played"]) for _, part in self.blocks()) // self.seats
 
     def blocks(self) -> Iterator[tuple[int, of.Columns]]:
@@ -93,13 +93,13 @@ class SimulationResults:
             yield block * self.job.size, {k: of.unpacked(v) for k, v in value["columns"].items()}
 
     def logs(self) -> Iterator[tuple[int, of.Columns, Any]]:
-        """Each block's first session, its columns and the lines of its hands, where kept."""
+        """Each block's first session, its columns and the lines of its hands, if recorded."""
         for block, value in self._values():
             if "log" in value:
                 yield block * self.job.size, value["columns"], value["log"]
 
     def _values(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """A few blocks at a time: one may hold a megabyte."""
+        """Read a few blocks at a time: one may have a megabyte."""
         total = self.result.stats.total
         for first in range(0, total, BLOCKS_AT_ONCE):
             for outcome in self.result.outcomes(offset=first, limit=BLOCKS_AT_ONCE):
@@ -108,38 +108,38 @@ class SimulationResults:
 
     @property
     def session_results(self) -> SessionSequence:
-        """Every session by its number, each made when it is asked for."""
+        """Every session by its number, made on access."""
         return SessionSequence(self)
 
     @cached_property
     def aggregate(self) -> Aggregate:
-        """What all sessions add up to."""
+        """The aggregate of all sessions."""
         from runyard.doors.letitride.report.aggregate import aggregate
 
         return aggregate(self)
 
     def write(self, directory: str | Path | None = None) -> list[Path]:
-        """Write the files that the configuration asks for; where they are."""
+        """Write the files that the configuration asks for; return their paths."""
         from runyard.doors.letitride.report.files import write_files
 
         return write_files(self, directory)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report, with the sections of this game; where it is."""
+        """Write the HTML report, with this game's section; return its path."""
         from runyard.doors.letitride.report.section import write_report
 
         return write_report(self, None if path is None else Path(path))
 
 
 def results_of(result: Result) -> SimulationResults:
-    """The sessions of a batch, from what is recorded of it."""
+    """The results of a recorded batch."""
     plan = result.recorded.plan
     job = msgspec.convert(dict(plan.fixed) if plan else {}, SimulationJob)
     return SimulationResults(FullConfig.from_data(job.game), result)
 
 
 class SessionSequence(Sequence[SessionResult]):
-    """Sessions as a list that is read as it is used; with several seats, each seat is one."""
+    """Sessions as a sequence that is read on access; with several seats, each seat counts."""
 
     def __init__(self, results: SimulationResults) -> None:
         self._results = results

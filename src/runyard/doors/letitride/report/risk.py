@@ -1,4 +1,4 @@
-"""The risk of ruin by bankroll: exact for bets that stay the same, simulated for others."""
+"""The risk of ruin by bankroll: exact for flat bets, simulated for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runyard.errors import UsageError
 from runyard.stats.intervals import wilson
 
 BLOCK = 10_000
-"""Sessions that are held at once."""
+"""Sessions held in memory at once."""
 
 
 def risk_of_ruin(
@@ -30,9 +30,9 @@ def risk_of_ruin(
     sessions: int = 100_000,
     seed: int = 0,
 ) -> list[Ruin]:
-    """How sessions end that start with each bankroll, in cents.
+    """How sessions end for each starting bankroll in cents.
 
-    `endless` ones have no limit of hands. Where bets change, `sessions` are played from each
+    `endless` sessions have no limit of hands. If bets vary, `sessions` are simulated for each
     bankroll, with the same cards.
     """
     bonus_bet = flat_bonus(game_of(bankrolls[0]))
@@ -40,14 +40,14 @@ def risk_of_ruin(
         return _exact(game_of(bankrolls[0]), bankrolls, bonus_bet, endless)
     if endless:
         raise UsageError(
-            "bets that change have no exact answer, and a simulation has to end",
+            "there is no exact answer for bets that vary, and a simulation needs a limit",
             hint="give a limit of hands",
         )
     return [_simulated(game_of(bankroll), sessions, seed) for bankroll in bankrolls]
 
 
 def flat_bonus(game: Game) -> int | None:
-    """The bonus bet of a game in which all bets stay the same, in cents; None for other games."""
+    """The bonus bet of a game with flat bets, in cents; None for other games."""
     if not isinstance(game.betting, Ladder) or set(game.betting.bets) != {game.base}:
         return None
     if game.bonus is None:
@@ -84,7 +84,7 @@ def _limit(amount: int) -> int | None:
 
 
 def _simulated(game: Game, sessions: int, seed: int) -> Ruin:
-    """Sessions of one seat, counted by how they end, a block at a time."""
+    """Simulate sessions of one seat, and count how they end."""
     alone = replace(game, seats=1)
     ends = np.zeros(len(STOP_REASONS), dtype=np.int64)
     hands = 0

@@ -1,4 +1,4 @@
-"""Registers what this game adds to the report of a batch of its sessions, whoever asks for it."""
+"""Registers this game's section with the HTML report; importing this module does so."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from runyard.reports.html import ReportContext, Section, register
 from runyard.reports.html import write_report as write_batch_report
 from runyard.store.stored_batch import StoredBatch
 
-_AT_HAND: ContextVar[SimulationResults | None] = ContextVar("letitride_results", default=None)
+_RESULTS: ContextVar[SimulationResults | None] = ContextVar("letitride_results", default=None)
 
 
 def write_report(results: SimulationResults, path: Path | None = None) -> Path:
-    """Write the report of a simulation, by default among its batch's files; where it is."""
+    """Write the report of a simulation, by default to its batch's folder; return its path."""
     folder = results.result.folder
     assert folder is not None
-    before = _AT_HAND.set(results)
+    before = _RESULTS.set(results)
     try:
         return write_batch_report(results.result, folder, path, yard=str(folder.parent.parent))
     finally:
-        _AT_HAND.reset(before)
+        _RESULTS.reset(before)
 
 
 def is_simulation(recorded: StoredBatch) -> bool:
@@ -34,10 +34,10 @@ def is_simulation(recorded: StoredBatch) -> bool:
 
 
 def section(context: ReportContext) -> Section | None:
-    """What the sessions add up to; nothing before the first block is done."""
+    """The section; None before the first block is done."""
     if not context.stats.completed:
         return None
-    return simulation_section(_AT_HAND.get() or results_of(context.result))
+    return simulation_section(_RESULTS.get() or results_of(context.result))
 
 
 register(is_simulation, section)

@@ -1,4 +1,4 @@
-"""The sections that this game adds to a batch's HTML report."""
+"""This game's section of a batch's HTML report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def simulation_section(results: SimulationResults) -> Section:
-    """What the sessions add up to, next to the exact figures."""
+    """The aggregate of the sessions, next to the exact figures."""
     found = results.aggregate
     parts = [_tiles(found), _figures(found)]
     if results.config.output.formats.html.include_charts:
@@ -76,9 +76,9 @@ def _figures(found: Aggregate) -> Html:
             label, note = f"{LABELS[name].strip()} − exact", "" if z is None else f"z {z:+.2f}"
             estimates.append(Estimate(label, low - exact, value - exact, high - exact, note))
     chi, p = found.chi_square()
-    heads = ["figure", "simulated", "95 % interval", "exact", "off by, in standard errors"]
+    heads = ["figure", "simulated", "95 % interval", "exact", "difference, in standard errors"]
     hands = paragraph(f"Hand frequencies against the exact counts: χ² = {chi:.1f}, p = {p:.2g}.")
-    plot = interval_plot("Simulated less exact", estimates, zero=True) if estimates else ""
+    plot = interval_plot("Simulated − exact", estimates, zero=True) if estimates else ""
     return join((table(heads, rows, numbers=[1, 3, 4]), hands, plot))
 
 

@@ -1,4 +1,4 @@
-"""A simulation in words: the summary and the histogram that a terminal shows."""
+"""A simulation as text: the summary and the histogram shown on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runyard.reports.text import aligned
 from runyard.stats import Interval, plus_minus, show
 
 LABELS = {
-    "ev_per_hand": "EV a hand, in base bets",
+    "ev_per_hand": "EV per hand, in base bets",
     "main_ev_per_hand": "  main game",
     "bonus_ev_per_hand": "  bonus",
     "element_of_risk": "loss per unit at risk",
@@ -21,7 +21,7 @@ _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 def summary(found: Aggregate) -> str:
-    """The figures that matter, with their intervals and the exact ones next to them."""
+    """The main figures with their intervals, next to the exact ones."""
     win, ruin = found.win_rate(), found.ruin_rate()
     moments = found.profit.moments
     low, median, high = found.profit.quantiles.quantiles([0.05, 0.5, 0.95])
@@ -42,7 +42,7 @@ def _share(count: int, total: int, interval: Interval) -> str:
 
 
 def figure_lines(found: Aggregate) -> list[str]:
-    """Each ratio next to its exact figure, as a table."""
+    """A table of each ratio next to its exact figure."""
     figures = found.figures()
     if not found.ratios["bonus_edge"].count or "bonus_edge" not in figures:
         for name in ("main_ev_per_hand", "bonus_ev_per_hand"):
@@ -61,11 +61,13 @@ def figure_lines(found: Aggregate) -> list[str]:
         )
     chi, p = found.chi_square()
     rows.append(["hand frequencies", f"χ² {chi:.1f}", "", f"p {p:.2g}"])
-    return aligned(["", "simulated (95 %)", "exact", "off by, in standard errors"], rows, (1, 2, 3))
+    return aligned(
+        ["", "simulated (95 %)", "exact", "difference, in standard errors"], rows, (1, 2, 3)
+    )
 
 
 def histogram_text(found: Aggregate, width: int = 50) -> str:
-    """How session profits spread, as bars of text; the few beyond 99 % are in the outer bars."""
+    """A histogram of session profits as text; the outer bars include the extreme 1 %."""
     edges, counts = profit_bins(found)
     most = max(counts) or 1
     names = [f"{edge:+,.0f}" for edge in edges[:-1]]
@@ -78,9 +80,9 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
 
 
 def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int]]:
-    """Round edges of at most so many bins for session profits, and how many fall into each.
+    """Edges of at most `most` bins for session profits, and the count in each.
 
-    They span 99 % of the sessions; what lies beyond is counted in the outer ones.
+    They span 99 % of the sessions; the rest is counted in the outer bins.
     """
     low, high = found.profit.quantiles.quantiles([0.005, 0.995])
     step = round_step(max(high - low, 1.0) * MOST_TICKS / most)
@@ -93,7 +95,7 @@ def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int
 
 
 def _values(found: Aggregate) -> list[tuple[float, int]]:
-    """Session profits and how often each came: exact where there are few, in fine bins if not."""
+    """Session profits with their counts: exact if there are few values, else in fine bins."""
     exact = found.profit.quantiles.counts()
     if exact is not None:
         return list(exact.items())
@@ -108,7 +110,7 @@ def _bar(share: float, width: int) -> str:
 
 
 def hand_rows(found: Aggregate) -> list[tuple[str, int, float, float]]:
-    """Each hand: its name, how often it came, its share, and its exact share."""
+    """Each hand: its name, count, share, and exact share."""
     total = max(1, int(found.hand_counts.sum()))
     return [
         (name.replace("_", " "), int(count), int(count) / total, float(share))

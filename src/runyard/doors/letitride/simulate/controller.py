@@ -1,7 +1,7 @@
-"""Sessions on every core: a configuration becomes a batch, which the engine runs like any other.
+"""Runs simulations: a configuration becomes a batch of blocks of sessions.
 
 FullConfig ──▶ SimulationJob ──▶ batch of blocks ──▶ Yard ──▶ SimulationResults
-                       │ each says how far it is, from inside its worker
+                       │ each reports its progress from its worker
                        └──▶ progress_callback(completed, total)
 """
 
@@ -37,15 +37,15 @@ from runyard.yard import Yard
 
 ProgressCallback = Callable[[int, int], None]
 FEWEST_CALLS = 20
-"""How often a progress callback is called during a run, at least."""
+"""The least number of calls of a progress callback during a run."""
 
 
 class SimulationController:
     """Runs the sessions of a configuration and records them in a yard.
 
-    A session depends on its seed alone: any number of workers, on any backend, gives the same. What
-    is recorded is not run again. `strategy`, `betting_system` and `bonus_strategy` bring a class of
-    one's own: each is called for a fresh one for every session and seat.
+    A session depends on its seed alone: results are the same with any number of workers on any
+    backend. Recorded sessions are not run again. `strategy`, `betting_system` and `bonus_strategy`
+    take your own classes; each is called to make a new instance for every session and seat.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class SimulationController:
         betting_system: Callable[[], BettingSystem] | None = None,
         bonus_strategy: Callable[[], BonusStrategy | None] | None = None,
     ) -> None:
-        """Settle what is to be run; `workers` and `backend` take the place of the configuration's.
+        """Prepare a simulation; `workers` and `backend` override the configuration.
 
-        One worker takes the serial path, unless a backend is named.
+        One worker runs in this process, unless a backend is given.
         """
-        # Checked again, since a configuration can be put together without being read.
+        # Checked again, since a configuration can be built without being read.
         data = config.to_data() if isinstance(config, FullConfig) else config
         self.config = FullConfig.from_data(data)
         asked = self.config.simulation.workers
@@ -75,11 +75,11 @@ class SimulationController:
 
     @property
     def has_own_players(self) -> bool:
-        """Whether a class of the user's plays, so that the reference engine does."""
+        """Whether a user's own class plays, which needs the reference engine."""
         return bool(self._own)
 
     def job(self, *, open_end: bool = False) -> SimulationJob:
-        """What is run, with its root seed: the configuration's, the recorded one, or one chosen."""
+        """The job with its root seed: the configured, the recorded or a new random one."""
         seed = self.config.simulation.random_seed
         job = job_of(self.config, -1, own_players=self.has_own_players, open_end=open_end)
         if seed is None:
@@ -101,7 +101,7 @@ class SimulationController:
         return grid(call, params=params, replicates=job.blocks, seed=job.seed, name=name)
 
     def warm_up(self, job: SimulationJob) -> Warmth:
-        """Get the kernel ready before workers start, so that it is compiled once."""
+        """Prepare the kernel before workers start, so that it is compiled once."""
         return Warmth(0.0, compiled=False) if self._own else warm_up(game_from(job.game))
 
     def run(
@@ -111,9 +111,9 @@ class SimulationController:
         progress: Progress = None,
         fresh: bool = False,
     ) -> SimulationResults:
-        """Play all sessions that are not on record yet.
+        """Play all sessions that are not yet recorded.
 
-        `progress_callback` hears (completed, total), always more and at last the total.
+        `progress_callback` gets (completed, total), increasing up to the total.
         """
         job = self.job()
         self.warm_up(job)
@@ -127,7 +127,7 @@ class SimulationController:
         progress: Progress = None,
         fresh: bool = False,
     ) -> SimulationResults:
-        """Run the batch of a job; raises where blocks failed."""
+        """Run the batch of a job; raise if blocks failed."""
         there = 0 if fresh or progress_callback is None else self.recorded_sessions(batch, job)
         counter = Counter(self.config, job, progress_callback, there)
         result = self._yard.run(
@@ -148,7 +148,7 @@ class SimulationController:
         return SimulationResults(self.config, result)
 
     def recorded_blocks(self, batch: Batch) -> int:
-        """How many blocks a batch of this name has on record."""
+        """The number of recorded blocks of a batch."""
         try:
             plan = self._yard.recorded(batch.record_name).plan
         except NotFound:
@@ -156,7 +156,7 @@ class SimulationController:
         return plan.replicates if plan is not None else 0
 
     def recorded_sessions(self, batch: Batch, job: SimulationJob) -> int:
-        """How many sessions of a batch are on record already."""
+        """The number of recorded sessions of a batch."""
         try:
             done = self._yard.results(batch.record_name).stats.completed
         except NotFound:
@@ -195,7 +195,7 @@ def _played_by(players: Players) -> Callable[..., dict[str, Any]]:
 
 
 class Counter:
-    """Adds up what the blocks say into calls of a progress callback that only ever go up."""
+    """Adds up the progress of blocks, and calls a progress callback with increasing numbers."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Counter:
         callback: ProgressCallback | None,
         there: int = 0,
     ) -> None:
-        """Start from how many sessions are on record already."""
+        """Start from the number of recorded sessions."""
         self.total = job.sessions or 0
         self._interval = min(config.simulation.progress_interval, -(-self.total // FEWEST_CALLS))
         self._callback = callback
@@ -213,19 +213,19 @@ class Counter:
         self._lock = threading.Lock()
 
     def hear(self, event: Event) -> None:
-        """Take in an event of the batch."""
+        """Handle an event of the batch."""
         if not isinstance(event, TaskEmitted) or event.kind != DONE:
             return
         with self._lock:
             before = self._done.get(event.task, 0)
-            now = max(before, int(event.data["done"]))  # an attempt that starts over says less
+            now = max(before, int(event.data["done"]))  # an attempt that starts over reports less
             self._done[event.task] = now
             self._sum += now - before
             if self._told + self._interval <= self._sum < self.total:
                 self._tell(self._sum)
 
     def finish(self) -> None:
-        """Every session is on record."""
+        """Report that every session is recorded."""
         with self._lock:
             self._tell(self.total)
 
@@ -247,7 +247,7 @@ class ParallelExecutor:
     def run_sessions(
         self, config: FullConfig, progress_callback: ProgressCallback | None = None
     ) -> SessionSequence:
-        """Every session's result, in order; all cores unless told otherwise."""
+        """Return every session's result, in order; by default on all cores."""
         workers, backend = self.workers, "processes"
         made = SimulationController(config, workers, backend=backend, yard=self._yard)
         return made.run(progress_callback).session_results

@@ -1,7 +1,7 @@
-"""Sessions until they say enough: `ci95(ev_per_hand) < 0.0005`.
+"""Plays sessions until a condition holds: `ci95(ev_per_hand) < 0.0005`.
 
-Blocks are added until the condition holds. One looks again and again, so that the intervals are
-those of confidence sequences, which stay valid however often one looks.
+Blocks are added until it does. The condition is checked repeatedly, so intervals are confidence
+sequences, which stay valid for any number of checks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runyard.stats.stopping import ConfidenceSequence, RateSequence
 MEANS, RATES = ConfidenceSequence(), RateSequence()
 SESSION_METRICS = ("session_profit", "session_win_rate", "ruin_rate")
 METRICS = (*RATIOS, *SESSION_METRICS)
-"""What a condition can be about."""
+"""The metrics of conditions."""
 
 MOST_GROWTH, LEAST_GROWTH = 3.0, 1.1
 Look = Callable[[Verdict, int], None]
@@ -30,12 +30,12 @@ Look = Callable[[Verdict, int], None]
 
 @dataclass(frozen=True)
 class AggregateStatistics:
-    """What a condition asks for, out of an aggregate."""
+    """The statistics of an aggregate that conditions use."""
 
     found: Aggregate
 
     def statistic(self, name: str, metric: str, level: float | None) -> float:
-        """One figure; NaN where there is none yet."""
+        """One statistic; NaN if there is none yet."""
         if name == "count":
             return float(self.found.sessions)
         if name in ("ci", "low", "high"):
@@ -44,11 +44,11 @@ class AggregateStatistics:
         if name in ("mean", "rate"):
             return self._value(metric)
         raise UsageError(
-            f"there is no {name} of {metric} to wait for", hint="use mean, ci95, low95 or high95"
+            f"a condition can't use {name} of {metric}", hint="use mean, ci95, low95 or high95"
         )
 
     def share(self, status: str) -> float:
-        """Blocks that fail end the run, so that what is looked at has completed."""
+        """Failed blocks end the run, so all blocks that are checked have completed."""
         return 1.0 if status == "completed" else 0.0
 
     def _value(self, metric: str) -> float:
@@ -59,9 +59,10 @@ class AggregateStatistics:
         return self._count(metric) / self.found.rows
 
     def _interval(self, metric: str, level: float) -> Interval:
-        """Of a ratio: its linearised values have the spread of its standard error.
+        """The interval of a metric.
 
-        How lopsided they are is taken from the sessions' profits.
+        The values of a linearised ratio have the spread of its standard error; their skewness is
+        taken from the sessions' profits.
         """
         found = self.found
         if metric in ("session_win_rate", "ruin_rate"):
@@ -83,11 +84,11 @@ class AggregateStatistics:
 
 
 def read_condition(text: str) -> Condition:
-    """A condition on what sessions add up to."""
+    """Read a condition on the aggregate of sessions."""
     condition = parse_rule(text)
     for metric in condition.metrics():
         if metric not in METRICS:
-            raise NotFound(f"there is no figure {metric!r}", hint=f"figures: {', '.join(METRICS)}")
+            raise NotFound(f"unknown figure {metric!r}", hint=f"figures: {', '.join(METRICS)}")
     return condition
 
 
@@ -120,7 +121,7 @@ def run_until(
 
 
 def growth(condition: Condition, figures: AggregateStatistics) -> float:
-    """How many times the sessions there are the condition will probably take."""
+    """The factor by which the number of sessions probably has to grow."""
     wanted = [2.0]
     goals = condition.goals()
     if goals:

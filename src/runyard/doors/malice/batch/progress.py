@@ -1,4 +1,4 @@
-"""Progress over runs × tickets: how events of a batch of runs are shown."""
+"""Progress in tickets instead of runs: adapts the events of a batch for display."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from runyard.events import (
 from runyard.reports.progress import ALERT_KIND
 
 KEPT = 10
-"""Promotions of mallory's that stay on the screen; later ones are alerts like any other."""
+"""Number of mallory's promotions shown as notices; later ones are ordinary alerts."""
 
 
 def by_tickets(tickets: int) -> Callable[[Event], Event]:
-    """A view of events that counts tickets: those of finished runs, and those under way."""
+    """Return a function that converts events to count tickets, of finished and running runs."""
     under_way: dict[int, int] = {}
-    # A log says how many runs begin; a bar has room for one count, and that is tickets.
+    # A log line names the number of runs; a bar has room for one count, of tickets.
     has_bar = sys.stderr is not None and sys.stderr.isatty()
     hers = 0
 
@@ -59,7 +59,7 @@ def by_tickets(tickets: int) -> Callable[[Event], Event]:
 
 
 def _started(event: BatchStarted, tickets: int, has_bar: bool) -> BatchStarted:
-    """The beginning, with a word about what is counted from here on."""
+    """The start event, which names what is counted."""
     if has_bar:
         return replace(event, batch=f"tickets: {event.batch}", total=event.total * tickets)
     return replace(event, backend=f"{event.backend}, {tickets:,} tickets each")

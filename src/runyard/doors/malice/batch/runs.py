@@ -1,6 +1,6 @@
-"""Many runs as an ordinary batch: one task a run, its logs beside those of the others.
+"""Many runs as a batch, with one task for each run.
 
-run_batch ──▶ batch of tasks ──▶ workers ──▶ logs of each run, in place when whole
+run_batch ──▶ batch of tasks ──▶ workers ──▶ logs of each run, in place when complete
                    │                │  └──▶ alerts while they run
                    └── records ◀────┘
                           └──▶ batch_parallel_results.json, batch_summary.txt, runs.csv
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from runyard.stats.compare import Comparison
 
 WHOLE = "whole"
-"""The variant that has everything, as the others are compared with."""
+"""The unchanged variant, which the others are compared with."""
 
 METRICS = (
     "mallory_became_binder", "mallory_ever_binder", "mallory_final_score", "mallory_reputation",
     "promotions", "total_gate_blocks", "votes_counted",
 )  # fmt: skip
-"""What variants are compared on."""
+"""The metrics on which variants are compared."""
 
 
 @dataclass
 class MaliceBatch:
-    """What came out of a batch of runs, and where its files are."""
+    """The results of a batch of runs, and its files."""
 
     result: Result
     folder: Path
     variants: list[Runs]
     files: list[Path]
     comparisons: list[Comparison] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)  # finished runs whose logs are not there
+    lost: list[str] = field(default_factory=list)  # finished runs whose logs are missing
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ class MaliceBatch:
         return f"<MaliceBatch {self.result.name}: {self.result.headline()}>"
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report with this door's section; where it is."""
+        """Write the HTML report with this door's section; return its path."""
         import runyard.doors.malice.report.section  # noqa: F401  registers itself
 
         return self.result.report(path)
@@ -82,13 +82,13 @@ def describe(
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
 ) -> Batch:
-    """The batch; each part to do without and each point of the grid is a variant beside the whole.
+    """Describe the batch; each part left out and each point of the grid is a variant.
 
     Run r has the same random numbers in every variant and in every batch with the same seed.
     """
     config = Config(tickets=tickets, immune=immune)
     if type(runs) is not int or runs < 1:
-        raise BadSpec(f"runs is {runs!r}", hint="use a whole number from 1 up")
+        raise BadSpec(f"runs is {runs!r}", hint="use a whole number, 1 or more")
     if tag == "":
         raise BadSpec("the tag is empty", hint="leave it out, or give the batch a name")
     fixed: dict[str, Any] = {"tickets": tickets}
@@ -97,7 +97,7 @@ def describe(
         if not isinstance(parts, str):
             raise BadSpec(
                 f"parts is {parts!r}",
-                hint="name a function that makes them, module:function: each worker calls it",
+                hint="name the function that makes them, as module:function; each worker calls it",
             )
         fixed["parts"] = parts
         sources[parts] = _code(parts, config)
@@ -135,9 +135,9 @@ def run_batch(
     fresh: bool = False,
     **options: Any,
 ) -> MaliceBatch:
-    """Run a batch, or go on with it, and write its results.
+    """Run a batch, or continue it, and write its results.
 
-    Interrupted, it keeps what is finished, writes the results of that and raises on.
+    If interrupted, keep the finished runs, write their results and raise.
     """
     described = describe(
         runs, tickets, seed=seed, tag=tag, immune=immune, without=without, grid=grid, parts=parts
@@ -150,14 +150,14 @@ def run_batch(
             on_event=on_event, fresh=fresh, **options,
         )  # fmt: skip
     except (KeyboardInterrupt, SystemExit):
-        with suppress(NotFound):  # nothing of it is recorded yet
+        with suppress(NotFound):  # nothing was recorded yet
             collect(place, name)
         raise
     return collect(place, name)
 
 
 def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **place: Any) -> None:
-    """Run what `describe` made, with progress by tickets."""
+    """Run a batch made by `describe`, showing progress in tickets."""
     assert described.plan is not None
     tickets = described.plan.fixed["tickets"]
     with show(yard.bus, progress, by_tickets(tickets)):
@@ -165,11 +165,11 @@ def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **plac
 
 
 def collect(yard: Yard, name: str) -> MaliceBatch:
-    """The results of what is finished of a recorded batch, written and read."""
+    """Write and return the results of the finished runs of a batch."""
     result = yard.results(name)
     folder = yard.batch_folder(name)
     found = MaliceBatch(result, folder / FOLDER, runs_of(result), [])
-    running = result.stats.workers  # of another engine, whose runs are not over
+    running = result.stats.workers  # another engine's, whose runs are not finished
     variants = found.variants
     for runs in variants:
         home = logs_folder(folder, runs.name)
@@ -184,7 +184,7 @@ def collect(yard: Yard, name: str) -> MaliceBatch:
 
 
 def compare_variants(result: Result, variants: Sequence[Runs]) -> list[Comparison]:
-    """Each variant beside the whole experiment, run by run on common random numbers."""
+    """Compare each variant with the whole experiment, run by run on common random numbers."""
     baseline = str(variants[0].name)
     return [
         comparison
@@ -213,7 +213,7 @@ def _variants(
 
 
 def _numbers(name: str, values: Any) -> list[float]:
-    """The numbers of one rule in a grid, each once."""
+    """Read the numbers of one rule in a grid, which must differ."""
     hint = f"give a list of numbers, each once: {name}=4,5,6"
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise BadSpec(f"the grid's {name} is {values!r}", hint=hint)
@@ -224,12 +224,12 @@ def _numbers(name: str, values: Any) -> list[float]:
 
 
 def _short(value: float) -> str:
-    """A number as short as can be without becoming another one."""
+    """The shortest text that gives the same number."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
 
 def _code(parts: str, config: Config) -> str:
-    """A hash of the code that makes the parts; those that can't be used are refused here."""
+    """A hash of the code that makes the parts; invalid parts are refused here."""
     MaliceExperiment(config, parts_of(parts))
     return fingerprint(parts_maker(parts, os.getcwd()))

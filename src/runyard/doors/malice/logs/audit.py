@@ -1,9 +1,9 @@
-"""The two logs of one run: what was decided, and beside it what was said and adjusted.
+"""The two logs of one run: decisions in one, messages and adjustments in the other.
 
     malice_<stamp>_p<PID>_r<RUN>_t<TICKETS>.jsonl
     debug/malice_<stamp>_p<PID>_r<RUN>_t<TICKETS>_debug.jsonl
 
-Times inside are virtual, so that a seed gives the same bytes everywhere.
+Times in the logs are virtual, so a seed gives the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ DEBUG = "debug"
 PARTIAL = ".partial"
 PARTIALS = "partial"
 FLUSHED_AT = 2000
-"""Lines that are held before they are written."""
+"""Number of lines that are buffered before they are written."""
 
 LEAST_BLOCK = 1000
 MINUTES_KEPT = 1 << 10
 _encode_lines = msgspec.json.Encoder().encode_lines
-_BEGIN = datetime(1970, 1, 1)  # of virtual time, which has no zone
+_BEGIN = datetime(1970, 1, 1)  # of virtual time, which has no time zone
 _FILE = re.compile(r"malice_.*_p\d+_r(?P<run>\d+)_t\d+(?:_debug)?\.jsonl")
 
 
 def first_ticket(run_id: int, tickets: int) -> int:
-    """The first number of a run's own block of tickets; blocks never meet, however many tickets."""
+    """The first ticket number of a run; the blocks of two runs never overlap."""
     width = LEAST_BLOCK
     while width < tickets:
         width *= 10
@@ -49,16 +49,16 @@ def first_ticket(run_id: int, tickets: int) -> int:
 
 
 def run_of(path: Path) -> int | None:
-    """The run that a log belongs to, by its name."""
+    """The run that a log belongs to, from its file name."""
     named = _FILE.fullmatch(path.name)
     return None if named is None else int(named["run"])
 
 
 class AuditLogger:
-    """Writes both logs of one run; they appear in their folder when they are whole.
+    """Writes both logs of one run; they appear in their folder when they are complete.
 
-    Until then they grow in the folder `partial`, which runs share: to make and remove a folder for
-    each would take longer than the run.
+    Until then they are in the folder `partial`, which runs share: making and removing a folder for
+    each run would take longer than the run.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class AuditLogger:
         process = os.getpid()
         name = f"malice_{_begun_at(int(clock.now()))}_p{process}_r{run_id:02}_t{tickets}"
         self._lines = Transcript(run_id, first_ticket(run_id, tickets), rules)
-        # As text, since this is done for each run and paths would take longer than the kernel.
+        # Text, since `Path` objects for each run would take longer than the system calls.
         self._placed = f"{folder}/{name}.jsonl", f"{folder}/{DEBUG}/{name}_debug.jsonl"
-        # Each process has a folder of its own there, since making a file locks the one it is in.
+        # Each process has its own folder there, since creating a file locks its folder.
         growing = f"{folder}/{PARTIALS}/{process}/{name}"
         self._growing = f"{growing}.jsonl{PARTIAL}", f"{growing}_debug.jsonl{PARTIAL}"
         self._begun = False
@@ -83,7 +83,7 @@ class AuditLogger:
         decisions: Sequence[Decision],
         events: Sequence[Event],
     ) -> None:
-        """What was said in a ticket, by an author as it was before, and what came of it."""
+        """Log a ticket: its author as of before, the message, decisions and events."""
         lines = self._lines
         place = self._place(ticket, author.name, time)
         lines.message(ticket, text, place)
@@ -92,16 +92,16 @@ class AuditLogger:
         if len(lines.main) >= FLUSHED_AT:
             self._flush()
 
-    def rose(self, event: StatusChanged, so_far: int, time: float) -> None:
-        """Somebody was promoted."""
+    def promoted(self, event: StatusChanged, so_far: int, time: float) -> None:
+        """Log a promotion."""
         self._lines.rise(event, so_far, self._place(event.ticket, event.author, time))
 
     def adjusted(self, adjusted: Adjusted, author: str, rules: ImmuneRules, time: float) -> None:
-        """The immune system did something."""
+        """Log an adjustment of the immune system."""
         self._lines.immune(adjusted, rules, self._place(adjusted.ticket, author, time))
 
     def finish(self) -> tuple[Path, Path]:
-        """The logs are whole: put them in place under their names."""
+        """Complete the logs, and move them to their folders."""
         self._flush()
         for growing, path in zip(self._growing, self._placed, strict=True):
             _in_its_folder(path, partial(os.replace, growing, path))
@@ -120,12 +120,12 @@ class AuditLogger:
 
 
 def _opened(path: str, begun: bool) -> BufferedWriter:
-    # A run that was begun before, by a process of the same number, leaves nothing behind here.
+    # The first write truncates what a process with the same id may have left.
     return open(path, "ab" if begun else "wb")  # noqa: PTH123
 
 
 def _in_its_folder(path: str, act: Callable[[], T]) -> T:
-    """Make a file; its folder is made where it is missing, which is rare."""
+    """Create a file; create its folder only if it is missing, which is rare."""
     try:
         return act()
     except FileNotFoundError:

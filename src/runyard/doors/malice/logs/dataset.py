@@ -1,9 +1,9 @@
-"""Reading a batch of logs: the public dataset's, in both of its layouts, and this door's own.
+"""Reads a batch of logs: the public dataset's, in both of its layouts, and this door's.
 
     DIR/events/malice_…_r01_….jsonl    DIR/metrics/malice_…_r01_…_metrics_….jsonl
-    DIR/malice_…_r01_….jsonl           DIR/debug/malice_…_r01_…_debug.jsonl (or beside it)
+    DIR/malice_…_r01_….jsonl           DIR/debug/malice_…_r01_…_debug.jsonl (or next to it)
 
-All files of one run are read together: whatever file a message is in, it is the run's.
+All files of a run are read together, so a message may be in any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME = re.compile(r"(?P<key>.*_p\d+_r(?P<run>\d+)_t(?P<tickets>\d+))(?:_.*)?\.j
 
 @dataclass(frozen=True)
 class Logged:
-    """One line of a log, and where it stands."""
+    """One line of a log, and its location."""
 
     file: Path
     line: int
@@ -33,13 +33,13 @@ class Logged:
 
     @property
     def where(self) -> str:
-        """The place, for people."""
+        """The location as text."""
         return f"{self.file.name}:{self.line}"
 
 
 @dataclass
 class LoggedRun:
-    """Everything that was logged of one run, in order."""
+    """Everything logged in one run, in order."""
 
     run: int
     files: list[Path] = field(default_factory=list)
@@ -49,7 +49,7 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class LoggedBatch:
-    """A folder of runs, and the summary that its makers wrote."""
+    """A folder of runs, with the summary published in it."""
 
     folder: Path
     runs: list[LoggedRun]
@@ -58,16 +58,16 @@ class LoggedBatch:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """Numbers in the rules that the summary says were changed."""
+        """The changed numbers of the rules, according to the summary."""
         about = self.summary.get("experiment_metadata")
         told = about.get("rules") if isinstance(about, dict) else None
         return told if isinstance(told, dict) else {}
 
 
 def read_batch(folder: Path) -> LoggedBatch:
-    """The runs in a folder, by number; a folder without any is refused."""
+    """Read the runs in a folder, by number; refuse a folder without runs."""
     if not folder.is_dir():
-        raise NotFound(f"there is no folder {folder}", hint="name the folder of a batch")
+        raise NotFound(f"folder not found: {folder}", hint="name the folder of a batch")
     runs: dict[str, LoggedRun] = {}
     for place in FOLDERS:
         for path in sorted((folder / place).glob("*.jsonl")):
@@ -81,18 +81,18 @@ def read_batch(folder: Path) -> LoggedBatch:
     found = sorted(runs.values(), key=lambda run: run.run)
     if not any(run.messages for run in found):
         raise NotFound(
-            f"{folder} holds no run",
+            f"{folder} has no runs",
             hint="a batch has event files (malice_…_r01_….jsonl) with the agents' messages, at "
-            "its root or in the folders events and metrics",
+            "its root or in its folders events and metrics",
         )
     told = _summary_file(folder)
     return LoggedBatch(folder, found, told, {} if told is None else _summary(told))
 
 
 def batch_folders(folder: Path) -> list[Path]:
-    """The folder itself where it is a batch, otherwise those in it that are."""
+    """The folder itself if it is a batch, otherwise the batches in it."""
     if not folder.is_dir():
-        raise NotFound(f"there is no folder {folder}", hint="name the folder of a batch")
+        raise NotFound(f"folder not found: {folder}", hint="name the folder of a batch")
     inside = sorted(each for each in folder.iterdir() if each.is_dir() and _is_batch(each))
     return [folder] if _is_batch(folder) or not inside else inside
 
@@ -117,7 +117,7 @@ def _lines(path: Path) -> Iterator[Logged]:
                     raise TypeError
             except (ValueError, KeyError, TypeError):
                 raise UsageError(
-                    f"{path}:{number} is no event",
+                    f"{path}:{number} is not an event",
                     hint="each line is a JSON object in UTF-8 with event_type and details",
                 ) from None
             yield Logged(path, number, str(kind), details)
@@ -132,7 +132,7 @@ def _summary(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UsageError(f"{path} is no JSON: {error}", hint="restore or remove it") from None
+        raise UsageError(f"{path} is not JSON: {error}", hint="restore or remove it") from None
     if not isinstance(found, dict):
-        raise UsageError(f"{path} is no summary of a batch", hint="restore or remove it")
+        raise UsageError(f"{path} is not the summary of a batch", hint="restore or remove it")
     return found

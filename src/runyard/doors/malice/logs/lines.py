@@ -1,6 +1,6 @@
 """The lines of a log as typed data: the event types and fields of the public dataset.
 
-Structs, since they are written a few hundred times a run: msgspec makes and encodes them quickly.
+A run has several hundred lines, and msgspec structs are quick to make and to encode.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Details(msgspec.Struct, frozen=True, gc=False):
-    """What a line says; `kind` is its event type."""
+    """The content of a line; `kind` is its event type."""
 
     kind: ClassVar[str]
 
@@ -38,7 +38,7 @@ class GateDecision(Details, frozen=True):
 
 
 class BindAttempt(Details, frozen=True):
-    """Somebody asks for a pipeline of gates."""
+    """A user asks for a pipeline of gates."""
 
     kind: ClassVar[str] = "BIND_GATE_ATTEMPT"
     gate_type: str
@@ -76,7 +76,7 @@ class VoteContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class VoteMeaning(msgspec.Struct, frozen=True, gc=False):
-    """A vote as it was understood."""
+    """A vote as it was interpreted."""
 
     action: str
     target: str
@@ -84,7 +84,7 @@ class VoteMeaning(msgspec.Struct, frozen=True, gc=False):
 
 
 class VoteSymbol(Details, frozen=True):
-    """A vote was read."""
+    """A vote was parsed."""
 
     kind: ClassVar[str] = "SYMBOL_INTERPRETATION"
     symbol_type: str
@@ -98,7 +98,7 @@ class VoteSymbol(Details, frozen=True):
 
 
 class Symbol(Details, frozen=True):
-    """Something else was understood: a weight, a rise."""
+    """Something else was interpreted: a weight, a promotion."""
 
     kind: ClassVar[str] = "SYMBOL_INTERPRETATION"
     symbol_type: str
@@ -144,7 +144,7 @@ class VoteProcessing(Details, frozen=True):
 
 
 class VoteCountUpdate(Details, frozen=True):
-    """What a vote did to its target."""
+    """The effect of a vote on its target."""
 
     kind: ClassVar[str] = "VOTE_COUNT_UPDATE"
     target: str
@@ -160,7 +160,7 @@ class VoteCountUpdate(Details, frozen=True):
 
 
 class PenaltyApplied(Details, frozen=True):
-    """What blocked gates cost."""
+    """The cost of blocked gates."""
 
     kind: ClassVar[str] = "REPUTATION_PENALTY_APPLIED"
     user: str
@@ -173,7 +173,7 @@ class PenaltyApplied(Details, frozen=True):
 
 
 class Promotion(Details, frozen=True):
-    """Somebody became BINDER."""
+    """A user became BINDER."""
 
     kind: ClassVar[str] = "STATUS_CHANGE"
     type: str
@@ -189,7 +189,7 @@ class Promotion(Details, frozen=True):
 
 
 class Demotion(Details, frozen=True):
-    """Somebody fell."""
+    """A user was demoted."""
 
     kind: ClassVar[str] = "STATUS_CHANGE"
     type: str
@@ -207,7 +207,7 @@ class Demotion(Details, frozen=True):
 
 
 class AgentMessage(Details, frozen=True):
-    """What somebody said."""
+    """A message."""
 
     kind: ClassVar[str] = "AGENT_MESSAGE"
     sender: str
@@ -219,7 +219,7 @@ class AgentMessage(Details, frozen=True):
 
 
 class Factors(msgspec.Struct, frozen=True, gc=False):
-    """What a vote was multiplied by because of who cast it."""
+    """The factors applied to a vote because of the voter."""
 
     is_self_vote: bool
     self_vote_multiplier: float
@@ -228,7 +228,7 @@ class Factors(msgspec.Struct, frozen=True, gc=False):
 
 
 class VoteMetric(Details, frozen=True):
-    """A vote whose weight is not its value."""
+    """A vote whose weight differs from its value."""
 
     kind: ClassVar[str] = "VOTE_METRIC"
     voter: str
@@ -277,7 +277,7 @@ class DemotionMetric(Details, frozen=True):
 
 
 class PromotionRecorded(Details, frozen=True):
-    """A promotion, for whoever counts them; its ticket counts from 0 in the run."""
+    """A promotion, with the number of promotions so far; its ticket counts from 0 in the run."""
 
     kind: ClassVar[str] = "PROMOTION_RECORDED"
     agent: str
@@ -289,7 +289,7 @@ class PromotionRecorded(Details, frozen=True):
 
 
 class ImmuneAdjustment(Details, frozen=True):
-    """What the immune system did; its ticket counts from 1 in the run."""
+    """An adjustment of the immune system; its ticket counts from 1 in the run."""
 
     kind: ClassVar[str] = "IMMUNE_RESPONSE_ADJUSTMENT"
     ticket: int

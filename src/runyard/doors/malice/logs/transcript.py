@@ -1,7 +1,7 @@
-"""What happens in a run, as lines of its two logs: the audit log writes them, a replay compares.
+"""Turns the events of a run into lines of its two logs, to be written or compared in a replay.
 
-Every message passes through here, so lines are made in place: a list or a tuple for each would take
-longer than the line.
+Every message passes through here, so lines are built in place: collecting them in a list or tuple
+for each event would take longer than the lines themselves.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from runyard.doors.malice.society.state import (
 from runyard.doors.malice.society.symbols import BIND, Vote
 
 Place = tuple[str, int, str, str]
-"""What every line of a ticket carries: its time, the run, the author, the ticket."""
+"""Fields of every line of a ticket: time, run, author, ticket."""
 
 Where = tuple[int, str, str]
-"""A place without its time."""
+"""The same without the time."""
 
 Change = tuple[list[Details], Details]
-"""A change of status: its lines in the first log, and its metric in the second."""
+"""A change of status: lines of the first log, and the metric of the second."""
 
 ENOUGH_VOTES = "promotion_threshold_reached"
 TOO_LOW = "reputation_below_threshold"
-"""What triggers a change of status, in the words of the dataset."""
+"""Triggers of a change of status, as the dataset names them."""
 
 
 class Transcript:
-    """The lines of one run: what was decided, and beside it what was said and adjusted."""
+    """The lines of one run: decisions in `main`, messages and adjustments in `debug`."""
 
     def __init__(self, run_id: int, first: int, rules: Rules | None = None) -> None:
         self.run_id = run_id
@@ -57,18 +57,18 @@ class Transcript:
         }
 
     def place(self, ticket: int, author: str, stamp: str = "") -> Place:
-        """Where the lines of a ticket belong."""
+        """The fields common to the lines of a ticket."""
         return stamp, self.run_id, author, f"#{self.first + ticket - 1}"
 
     def message(self, ticket: int, text: str, place: Place) -> None:
-        """What somebody said."""
+        """Add a message."""
         stamp, run, author, name = place
         number = self.first + ticket - 1
         said = lines.AgentMessage(author, text, number, run, author, name)
         self.debug.append(Line(stamp, said.kind, said))
 
     def decisions(self, decisions: Iterable[Decision], status: UserStatus, place: Place) -> None:
-        """What the gates said about a message of somebody with this status."""
+        """Add the gates' decisions on a message; `status` is that of its author."""
         stamp, run, author, ticket = place
         for made in decisions:
             if made.gate == BIND:
@@ -82,13 +82,13 @@ class Transcript:
             self.main.append(Line(stamp, decided.kind, decided))
 
     def events(self, events: Iterable[Event], place: Place) -> None:
-        """What the vote system decided."""
+        """Add the decisions of the vote system."""
         writers = self._writers
         for event in events:
             writers[type(event)](event, place)
 
     def rise(self, event: StatusChanged, so_far: int, place: Place) -> None:
-        """A promotion, for whoever counts them."""
+        """Add a promotion, with the number of promotions so far."""
         stamp, run, author, _ = place
         rise = lines.PromotionRecorded(
             event.name, event.ticket - 1, event.votes, so_far, run, author
@@ -96,7 +96,7 @@ class Transcript:
         self.debug.append(Line(stamp, rise.kind, rise))
 
     def immune(self, adjusted: Adjusted, rules: ImmuneRules, place: Place) -> None:
-        """An adjustment of the immune system, as a whole and for each agent."""
+        """Add an adjustment of the immune system, in total and for each agent."""
         stamp, run, author, _ = place
         low = adjusted.level == "LOW"
         for name in adjusted.after:
@@ -214,7 +214,7 @@ class Transcript:
         self.main.append(Line(stamp, applied.kind, applied))
 
     def _changed(self, event: StatusChanged, place: Place) -> None:
-        """A change of status: both logs have it."""
+        """Add a change of status, which both logs have."""
         stamp = place[0]
         decided, metric = (self._rose if event.rose else self._fell)(event, place[1:])
         self.main += [Line(stamp, each.kind, each) for each in decided]
@@ -258,7 +258,7 @@ class Transcript:
 
 @lru_cache(4096)
 def _read(vote: Vote) -> tuple[str, lines.VoteContext, lines.VoteMeaning]:
-    """How a vote stands in a log: its content, as it was written, as it was understood."""
+    """A vote in a log: its content, as written, and as interpreted."""
     value = "" if vote.raw.endswith("⟧") else f"_{vote.value:+d}"
     return (
         vote.target + value,
@@ -268,11 +268,11 @@ def _read(vote: Vote) -> tuple[str, lines.VoteContext, lines.VoteMeaning]:
 
 
 def status_change(old: UserStatus, new: UserStatus) -> str:
-    """A change of status as a log has it."""
+    """A change of status as a log writes it."""
     return f"{old} → {new}"
 
 
 @lru_cache(4096)
 def content_hash(text: str) -> str:
-    """A short name for a text."""
+    """A short hash of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]

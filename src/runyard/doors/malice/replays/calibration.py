@@ -1,4 +1,4 @@
-"""Simulated batches beside a published one: does what was published look like one of them?"""
+"""Compares a published batch with simulated ones: does it look like one of them?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Calibrated:
-    """One published figure among the simulated ones."""
+    """A published figure and its range in simulated batches."""
 
     name: str
     published: float
@@ -33,13 +33,13 @@ class Calibrated:
 
     @property
     def inside(self) -> bool:
-        """Whether it lies where 95 of 100 simulated batches do."""
+        """Whether it is in the range of 95 of 100 simulated batches."""
         return self.low <= self.published <= self.high
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Every figure of a batch, or of several taken together."""
+    """All figures of a batch, or of several taken together."""
 
     folders: list[Path]
     tickets: list[int]  # of each run
@@ -49,12 +49,12 @@ class Calibration:
 
     @property
     def holds(self) -> bool:
-        """Whether every figure lies inside."""
+        """Whether every figure is inside its range."""
         return all(figure.inside for figure in self.figures)
 
 
 def simulate(ctx: Context, tickets: Sequence[int]) -> dict[str, float]:
-    """The figures of one simulated batch with a run of so many tickets each."""
+    """The figures of one simulated batch; `tickets` has the number of each run."""
     seeds = ctx.rng.integers(0, 2**63, len(tickets)).tolist()
     return figures(
         [
@@ -72,7 +72,7 @@ def calibrate(
     yard: Yard | str | Path | None = None,
     **place: Any,
 ) -> Calibration:
-    """Simulate batches of a published one's size; a folder of several is taken as one."""
+    """Simulate batches of the size of a published one; a folder of several is taken as one."""
     folders = batch_folders(Path(folder))
     records = [record for each in folders for record in replay(each).records]
     tickets = [record["tickets_processed"] for record in records]
@@ -100,7 +100,7 @@ def _outside(batch: Mapping[str, float], figures: Sequence[Calibrated]) -> int:
 
 
 def _calibrated(name: str, published: float, simulated: Sequence[float]) -> Calibrated:
-    """Counts stay counts: the range ends at simulated values, and holds at least so many."""
+    """The range ends at simulated values, so counts stay whole; it holds at least 95 %."""
     ordered, last = sorted(simulated), len(simulated) - 1
     outside = int(last * (1 - LEVEL) / 2)  # on either side
     return Calibrated(

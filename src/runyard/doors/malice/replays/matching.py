@@ -1,4 +1,4 @@
-"""A log's line beside the one that the rules give: which belong together, and how they differ."""
+"""Matches lines of a log with those that the rules give, and finds differences."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from runyard.doors.malice.logs.transcript import status_change
 from runyard.doors.malice.society.state import Reason, UserStatus
 
 ROUNDED = frozenset({"user_reputation", "new_reputation"})
-"""Fields that some logs keep to two decimals."""
+"""Fields that some logs round to two decimals."""
 
-NOT_COMPARED = "blocked_reasons"  # in whatever words
+NOT_COMPARED = "blocked_reasons"  # the wording varies
 
 FOR_GOOD = status_change(UserStatus.REGULAR, UserStatus.DEMOTED)
-"""The one change of status of which the published logs have no metric."""
+"""The only change of status without a metric in the published logs."""
 
 REASONS = {
     "duplicate": Reason.DUPLICATE,
@@ -30,7 +30,7 @@ REASONS = {
     "already binder": Reason.ALREADY_BINDER,
     "user is demoted": Reason.TARGET_DEMOTED,
 } | {str(reason): reason for reason in Reason}
-"""What a reason means, by words that occur in it."""
+"""Reasons by words that occur in a log's reason."""
 
 Key = Callable[[str, Mapping[str, Any]], tuple[Any, ...]]
 _KEYS = ("symbol_content", "voter", "target", "username", "agent", "status_change")
@@ -38,8 +38,8 @@ _MISSING = object()
 
 
 class Mismatch(NamedTuple):
-    """A field that is not what it should be; without a name, a line that is missing (logged None)
-    or one too many (computed None).
+    """A field with an unexpected value; without a field name, a line that is missing (logged is
+    None) or unexpected (computed is None).
     """
 
     field: str
@@ -50,7 +50,7 @@ class Mismatch(NamedTuple):
 def aligned(
     expected: Sequence[Details], logged: Sequence[Logged], key: Key
 ) -> Iterator[tuple[Details | None, Logged | None]]:
-    """Lines that belong together, by key; beside one that is missing, or too many, stands None."""
+    """Pair lines by key; a missing or unexpected line is paired with None."""
     mine = [key(each.kind, structs.asdict(each)) for each in expected]
     theirs = [key(each.kind, each.details) for each in logged]
     if mine == theirs:
@@ -65,23 +65,23 @@ def aligned(
 
 
 def sort_of(kind: str, details: Mapping[str, Any]) -> tuple[str, Any]:
-    """What sort of line it is: its event type, and what tells two sorts of one type apart."""
+    """The sort of a line: its event type, and what distinguishes sorts of the same type."""
     if details.get("status_change") == FOR_GOOD:
         return kind, FOR_GOOD
     return kind, details.get("symbol_type")
 
 
 def subject_of(kind: str, details: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a line is about."""
+    """The subject of a line."""
     return (kind, *(str(details[name]) for name in _KEYS if name in details))
 
 
 def unequal(
     computed: Details, logged: Mapping[str, Any], allowed: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[Mismatch]:
-    """Fields that both have and that differ; `allowed` are values that some may have as well."""
+    """Fields of both that differ; `allowed` has other accepted values by field."""
     fields = msgspec.to_builtins(computed)
-    if "context" in fields:  # may say again where the line belongs
+    if "context" in fields:  # may repeat the ticket and the author
         where = {name: fields[name] for name in ("ticket", "author") if name in fields}
         fields["context"] = where | fields["context"]
     return _unequal(fields, logged, allowed, "")

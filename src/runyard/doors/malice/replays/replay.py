@@ -1,7 +1,7 @@
-"""A published batch once more: its messages through these rules, its log beside what comes out.
+"""Replays a published batch: feeds its messages through these rules and compares the log.
 
 The gates' verdicts and penalties are taken from the log, since a paid service gave them. Everything
-else is computed: a wrong number in the log is one difference, at its place.
+else is computed: a wrong number in the log is one difference, with its location.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ MAIN = frozenset(
         )
     }
 )  # fmt: skip
-"""Sorts of lines of which a log must have exactly those that the rules give, ticket by ticket."""
+"""Sorts of lines that a log must have exactly as the rules give them, ticket by ticket."""
 
-BESIDES = (
+OPTIONAL = (
     (lines.VoteMetric.kind, None),
     (lines.PromotionMetric.kind, None), (lines.DemotionMetric.kind, FOR_GOOD),
     (lines.PromotionRecorded.kind, None), (lines.ImmuneAdjustment.kind, None),
     (_SYMBOL, "IMMUNE_ADJUSTMENT"),
 )  # fmt: skip
-"""Sorts that a batch may have or not; where it has any, it must have all that the rules give."""
+"""Optional sorts of lines; a batch with any of a sort must have all that the rules give."""
 
 LATER_THRESHOLD = 4
-"""What published logs print as the threshold once a run has had a BINDER; no run comes to show
-whether it holds, since nobody there has four votes after that."""
+"""The threshold in published logs once a run has had a BINDER; no run shows whether it applies,
+since no user has four votes after that."""
 
 SCORE = "mallory_final_score"
 
 
 @dataclass(frozen=True)
 class LogDifference:
-    """One place where the log is not what the rules give."""
+    """A difference between the log and what the rules give."""
 
     run: int
     ticket: int | None
@@ -78,18 +78,18 @@ class LogDifference:
 
     @property
     def text(self) -> str:
-        """It on one line."""
+        """The difference on one line."""
         at = "" if self.ticket is None else f", ticket #{self.ticket}"
         if self.field:
             problem = f"{self.field} is {self.logged!r}, the rules give {self.computed!r}"
         else:
-            problem = "is missing" if self.logged is None else "is one too many"
+            problem = "is missing" if self.logged is None else "is unexpected"
         return f"run {self.run}{at}: {self.event} {problem} ({self.where})"
 
 
 @dataclass
 class Replay:
-    """What came of replaying a batch."""
+    """The result of replaying a batch."""
 
     batch: LoggedBatch
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -101,21 +101,21 @@ class Replay:
 
     @property
     def runs(self) -> int:
-        """How many there are."""
+        """The number of runs."""
         return len(self.batch.runs)
 
     @property
     def runs_equal(self) -> int:
-        """How many of them have no difference."""
+        """The number of runs without a difference."""
         return self.runs - len({each.run for each in self.differences})
 
 
 def replay(folder: str | Path) -> Replay:
-    """Replay every run of a batch, and compare."""
+    """Replay every run of a batch and compare it with its log."""
     batch = read_batch(Path(folder))
     found = Replay(batch)
     present = {sort_of(event.kind, event.details) for run in batch.runs for event in run.events}
-    besides = [sort for sort in BESIDES if sort in present]
+    optional = [sort for sort in OPTIONAL if sort in present]
     rules = Rules.of(batch.rules)
     files = max(len(run.files) for run in batch.runs)
     for logged in batch.runs:
@@ -124,7 +124,7 @@ def replay(folder: str | Path) -> Replay:
             found.differences.append(missing)
             continue
         names = users_told(batch, logged.run) or dict.fromkeys((*NAMES, *_senders(logged)))
-        _Run(logged, list(names), rules, besides, found).compare()
+        _Run(logged, list(names), rules, optional, found).compare()
     told = scores(batch, found.records)
     wrong = [each for each in told if each[1] != each[2]]
     found.scores = (len(told), len(told) - len(wrong))
@@ -145,12 +145,12 @@ class _Run:
         logged: LoggedRun,
         names: list[str],
         rules: Rules,
-        besides: Sequence[tuple[str, str | None]],
+        optional: Sequence[tuple[str, str | None]],
         found: Replay,
     ) -> None:
         self._logged = logged
         self._names = names
-        self._besides = besides
+        self._optional = optional
         self._found = found
         self._tickets = [_ticket_of(message) for message in logged.messages]
         self._lines = Transcript(logged.run, self._tickets[0], rules)
@@ -158,11 +158,11 @@ class _Run:
         self._immune = ImmuneSystem()
 
     def compare(self) -> None:
-        """Feed the messages through the rules, and look at the log after each."""
+        """Feed the messages through the rules, and compare the log after each."""
         self._compare_messages()
         state, tally, paths = State.of(self._names), RunCounts(), Paths(len(self._tickets))
         by_ticket, lines = self._by_ticket(), self._lines
-        besides: list[Line] = []
+        optional: list[Line] = []
         for number, logged in zip(self._tickets, self._logged.messages, strict=True):
             events = by_ticket.get(number, [])
             message = _message(logged, events)
@@ -177,13 +177,13 @@ class _Run:
             adjusted = self._immune.observe(state.tickets, len(rises))
             if adjusted is not None:
                 lines.immune(adjusted, self._immune.rules, place)
-            besides += _taken(lines.main) + _taken(lines.debug)
-        self._compare_besides(besides)
+            optional += _taken(lines.main) + _taken(lines.debug)
+        self._compare_optional(optional)
         record = run_record(self._logged.run, 0, state, tally, 0.0, paths)
         self._found.records.append(record | self._logged_immune())
 
     def _compare_messages(self) -> None:
-        """Every message is of this run, and none is missing between two others."""
+        """Check that every message belongs to this run, and that none is missing in between."""
         following = [self._tickets[0], *(number + 1 for number in self._tickets)]
         for number, due, logged in zip(
             self._tickets, following, self._logged.messages, strict=False
@@ -194,7 +194,7 @@ class _Run:
             self._differ(logged.kind, number, found, logged.where)
 
     def _by_ticket(self) -> dict[int, list[Logged]]:
-        """The log's events by ticket; one whose own number leads nowhere stays with the last."""
+        """The log's events by ticket; one with an unknown ticket is counted to the previous one."""
         known, found = set(self._tickets), dict[int, list[Logged]]()
         last = self._tickets[0]
         for event in self._logged.events:
@@ -209,13 +209,13 @@ class _Run:
         self, number: int, expected: list[Line], logged: list[Logged], *, risen: bool
     ) -> None:
         allowed: dict[str, Any] = {"promotion_threshold": LATER_THRESHOLD} if risen else {}
-        since = f"#{number - self._tickets[0]}"  # how published changes of status count tickets
+        since = f"#{number - self._tickets[0]}"  # published changes of status count tickets from 0
         for line, event in aligned([each.details for each in expected], logged, sort_of):
             of_status = event is not None and STATUS_CHANGE in sort_of(event.kind, event.details)
             self._pair(number, line, event, allowed | ({"ticket": since} if of_status else {}))
 
-    def _compare_besides(self, expected: list[Line]) -> None:
-        for sort in self._besides:
+    def _compare_optional(self, expected: list[Line]) -> None:
+        for sort in self._optional:
             mine = [
                 line.details
                 for line in expected
@@ -254,7 +254,7 @@ class _Run:
         ]
 
     def _logged_immune(self) -> dict[str, Any]:
-        """What the log itself says of the immune system."""
+        """The immune system's adjustments according to the log."""
         logged = [e.details for e in self._logged.events if e.kind == lines.ImmuneAdjustment.kind]
         told = [
             [
@@ -268,7 +268,7 @@ class _Run:
 
 
 def _missing(logged: LoggedRun, files: int) -> LogDifference | None:
-    """What of a run is missing altogether, where others have so many files."""
+    """What a run lacks entirely, if other runs have `files` files."""
     where = ", ".join(path.name for path in logged.files)
     main = any(sort_of(event.kind, event.details) in MAIN for event in logged.events)
     if logged.messages and (main or len(logged.files) == files):
@@ -284,7 +284,7 @@ def _taken(held: list[Line]) -> list[Line]:
 
 
 def _message(logged: Logged, events: list[Logged]) -> Message:
-    """A message with what the gates made of it, which only the log knows."""
+    """A message with the gates' decisions, which only the log has."""
     blocked: list[str] = []
     penalty = None
     for event in events:
@@ -305,7 +305,7 @@ def _ticket_of(message: Logged) -> int:
     number = _number(message.details.get("ticket_id"))
     if number is None:
         raise UsageError(
-            f"{message.where}: a message without the number of its ticket",
+            f"{message.where}: the message has no ticket number",
             hint="each AGENT_MESSAGE has sender, message and ticket_id",
         )
     return number

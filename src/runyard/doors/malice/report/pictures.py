@@ -1,4 +1,4 @@
-"""What runs look like: who rose when, reputations, who votes for whom, blocks, winners."""
+"""Charts of runs: promotions, reputations, who votes for whom, gate blocks, winners."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from runyard.reports.html.charts import mark, outline, sign
 from runyard.stats import Quantiles
 
 MOST_MARKS = 150
-"""Promotions of one user that are marked one by one; more are drawn as bars."""
+"""Promotions of one user up to which each is marked; more are drawn as bars."""
 
 BINS = 30
 SPREAD = (0.05, 0.95)
-"""Between which quantiles of the runs a band is drawn."""
+"""The quantiles of the runs between which a band is drawn."""
 
 LONGEST_NAME = 24
-"""Letters of a name in the picture of votes; longer ones lose their middle."""
+"""The longest name in the chart of votes; longer ones are cut in the middle."""
 
 SHORT_NAME = 8
-"""With names this short the picture can be read on a phone; with others it scrolls there."""
+"""With names up to this length the chart fits a phone; with others it scrolls."""
 
-_RADIUS = 165  # of the circle that users stand on
-_LINE = 20  # between two names above each other
-_LETTER = 10  # across a letter of a name
+_RADIUS = 165  # of the circle of users
+_LINE = 20  # vertical distance of two names
+_LETTER = 10  # width of a letter of a name
 _ROW = 44
 
 
@@ -39,13 +39,13 @@ Place = tuple[float, float]
 
 
 def users_of(records: Records) -> list[str]:
-    """Who took part, in the published order as far as that goes."""
+    """The users of the runs, the published ones first and in their order."""
     found = {name for record in records for name in record["user_final_states"]}
     return [name for name in NAMES if name in found] + sorted(found - set(NAMES))
 
 
 def votes_of(records: Records) -> Counter[tuple[str, str]]:
-    """How often each voter's vote for each target counted."""
+    """How many votes of each voter for each target counted."""
     told = Counter(vote for record in records for vote in record["votes"])
     found: Counter[tuple[str, str]] = Counter()
     for vote, total in told.items():
@@ -55,7 +55,7 @@ def votes_of(records: Records) -> Counter[tuple[str, str]]:
 
 
 def promotions(records: Records) -> Html:
-    """Who became BINDER, and at which ticket."""
+    """Chart of who became BINDER at which ticket."""
     longest = max(record["tickets_processed"] for record in records)
     scale = Scale.over((0, longest), zero=True, margin=0.0)
     rows = []
@@ -74,7 +74,7 @@ def promotions(records: Records) -> Html:
 
 
 def reputations(records: Records, demote_at: float) -> Html:
-    """The reputation of each user along a run: its mean, and how runs spread around that."""
+    """Chart of each user's reputation along a run: its mean, and the spread of the runs."""
     longest = max(record["tickets_processed"] for record in records)
     same = [r for r in records if r["tickets_processed"] == longest]
     places: list[int] = [0, *same[0]["reputations_at"]]
@@ -163,10 +163,10 @@ def _drawn(
 
 
 def network(records: Records) -> Html:
-    """Who votes for and against whom: the stronger the line, the more of the runs."""
+    """Chart of who votes for and against whom; stronger lines mean more votes."""
     names = users_of(records)
     votes = votes_of(records)
-    radius = max(_RADIUS, _LINE * (len(names) + 4) / 4)  # half of the names stand on each side
+    radius = max(_RADIUS, _LINE * (len(names) + 4) / 4)  # half of the names are on each side
     places = {name: _place(at, len(names), radius) for at, name in enumerate(names)}
     most = max(votes.values(), default=1)
     lines = [
@@ -182,7 +182,7 @@ def network(records: Records) -> Html:
         aria_label="who votes for and against whom; the table below has the numbers",
     )  # fmt: skip
     held = "scroll fit" if letters <= SHORT_NAME else "scroll"
-    key = "a line ends in a dot at whom the vote is about; votes against are dashed"
+    key = "each line ends in a dot at the target of the vote; votes against are dashed"
     return element(
         "figure", element("figcaption", "Votes that counted"),
         element("div", drawing, class_=held, tabindex=0),
@@ -191,7 +191,7 @@ def network(records: Records) -> Html:
 
 
 def _names(places: dict[str, Place], radius: float) -> list[Html]:
-    """Names around the circle, each as high as its user and a line apart from the next."""
+    """Names around the circle, each at the height of its user and a line from the next."""
     outer = radius + _LINE
     found = []
     for anchor, side in (("start", 1), ("end", -1)):
@@ -205,7 +205,7 @@ def _names(places: dict[str, Place], radius: float) -> list[Html]:
 
 
 def _apart(heights: Sequence[float], most: float) -> list[float]:
-    """Heights from the top down, moved to stand a line apart, and no further out than `most`."""
+    """Heights from the top down, moved to be a line apart and within ±`most`."""
     found: list[float] = []
     for height in heights:
         found.append(max(height, found[-1] + _LINE if found else -most))
@@ -222,7 +222,7 @@ def _name(name: str, x: float, y: float, anchor: str) -> Html:
 
 
 def _shortened(name: str) -> str:
-    """A name that keeps both ends, since long ones tend to begin alike."""
+    """A name cut in the middle, since long ones often start the same."""
     if len(name) <= LONGEST_NAME:
         return name
     half = LONGEST_NAME // 2
@@ -230,7 +230,7 @@ def _shortened(name: str) -> str:
 
 
 def vote_rows(records: Records) -> list[list[Any]]:
-    """Counted votes a run, by voter and target: for, and against."""
+    """Counted votes per run, for and against, by voter and target."""
     names = users_of(records)
     votes = votes_of(records)
 
@@ -245,15 +245,15 @@ def vote_rows(records: Records) -> list[list[Any]]:
 
 
 def blocks(records: Records) -> Html:
-    """How many gate blocks a run has."""
+    """Histogram of gate blocks per run."""
     edges, counts = whole_bins([record["total_gate_blocks"] for record in records])
     return histogram("Gate blocks a run", edges, counts, axis="blocks")
 
 
 def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
-    """Bins for counts: one a number, or of so many numbers each that they are not too many."""
+    """Bins for counts, each of one or more whole numbers, at most `BINS` in all."""
     low = min(values)
-    high = max(max(values), low + 2)  # so that a scale has room for whole ticks
+    high = max(max(values), low + 2)  # so that the scale has room for whole ticks
     wide = math.ceil((high - low + 1) / BINS)
     bins = math.ceil((high - low + 1) / wide)
     found = Counter((value - low) // wide for value in values)
@@ -261,7 +261,7 @@ def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
 
 
 def won(records: Records) -> Html:
-    """Who ends as BINDER, and how often no one does."""
+    """Chart of who ends as BINDER, and how often no one does."""
     bars = [
         (
             "no one" if name == NONE else name,
@@ -274,18 +274,18 @@ def won(records: Records) -> Html:
 
 
 def _label(name: str) -> Html:
-    """A user's name; that of the one whom the experiment is about stands out."""
+    """A user's name; mallory's is emphasised."""
     return element("strong", name) if name == MALLORY else safe(name)
 
 
 def _place(at: int, of: int, radius: float) -> Place:
-    """On a circle around the origin, from the top clockwise."""
+    """A place on the circle around the origin, clockwise from the top."""
     angle = 2 * math.pi * at / of - math.pi / 2
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
 def _edge(start: Place, end: Place, target: str, strength: float) -> Html:
-    """A line bent to its right, so that both directions are seen; its end is marked."""
+    """A line bent to the right, so that both directions can be seen; its end is marked."""
     (x1, y1), (x2, y2) = start, end
     dx, dy = x2 - x1, y2 - y1
     mx, my = (x1 + x2) / 2 - dy * 0.12, (y1 + y2) / 2 + dx * 0.12

@@ -1,7 +1,7 @@
-"""What came out of a batch of runs: one JSON file, a text for people, a table.
+"""The results of a batch of runs: a JSON file, a readable summary, a table.
 
-Rates and distributions are over completed runs. Failed and timed-out ones are listed as what they
-are, and count as contained nowhere.
+Rates and distributions are over completed runs. Failed and timed-out runs are listed as such, and
+never count as contained.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 RESULTS, SUMMARY, TABLE = "batch_parallel_results.json", "batch_summary.txt", "runs.csv"
 PICTURES = frozenset({"rises", "falls", "votes", "immune", "reputations", "reputations_at"})
-"""What of a record is there for pictures, and not listed again."""
+"""Fields of a record that only charts use; they are not listed."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Runs:
 
     @property
     def config(self) -> Config:
-        """How they were run."""
+        """Their configuration."""
         known = {k: v for k, v in self.params.items() if k in ("tickets", "immune")}
         return Config(
             **known,
@@ -62,7 +62,7 @@ class Runs:
 
 
 def runs_of(result: Result) -> list[Runs]:
-    """The outcomes there are, by variant."""
+    """The outcomes on record, by variant."""
     plan = result.recorded.plan
     assert plan is not None
     variants = [axis for axis in plan.axes if axis.role == "variant"]
@@ -93,7 +93,7 @@ def runs_of(result: Result) -> list[Runs]:
 
 
 def document(runs: Runs, result: Result) -> dict[str, Any]:
-    """Everything about these runs, as plain JSON."""
+    """Everything about these runs, as plain JSON data."""
     records, config = runs.records, runs.config
     rates = mallory_rates([records])
     share = rates["final"]["runs"]["rate"]
@@ -162,7 +162,7 @@ def _metadata(runs: Runs, result: Result) -> dict[str, Any]:
 
 
 def write_results(runs: Runs, result: Result, folder: Path) -> list[Path]:
-    """Write the three files of these runs, each whole or not at all; where they are."""
+    """Write the three files of these runs atomically; return their paths."""
     from runyard.doors.malice.report.summary import summary_text
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,10 +179,10 @@ def write_results(runs: Runs, result: Result, folder: Path) -> list[Path]:
 
 
 def tidy_logs(folder: Path, finished: Sequence[int]) -> list[int]:
-    """Keep one pair of logs for each finished run, and nothing that is not whole.
+    """Keep one pair of logs for each finished run, and remove incomplete ones.
 
-    A run whose worker died after its logs were in place has run again; both pairs hold the same.
-    Returns the finished runs whose logs are not there.
+    A run whose worker died after its logs were in place has run again; both pairs are equal.
+    Returns the finished runs whose logs are missing.
     """
     remove_tree(folder / PARTIALS)
     kept = frozenset(finished)

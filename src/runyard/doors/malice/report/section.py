@@ -1,4 +1,4 @@
-"""What this door adds to a batch's HTML report; importing this registers it."""
+"""This door's section of a batch's HTML report; importing this module registers it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _OWN = Target.of(malice)
 
 
 def is_ours(recorded: StoredBatch) -> bool:
-    """Whether a batch is one of this door's runs."""
+    """Whether a batch consists of runs of this door."""
     return recorded.target == _OWN
 
 
 def malice_section(context: ReportContext) -> Section:
-    """Figures and pictures of each variant, after an overview where there are several."""
+    """Figures and charts of each variant, after an overview if there are several."""
     found = [_Variant(runs, document(runs, context.result)) for runs in runs_of(context.result)]
     parts = [_overview(found)] if len(found) > 1 else []
     return Section("Who gets promoted", join([*parts, *map(_part, found)]), order=ORDER)
 
 
 class _Variant(NamedTuple):
-    """The runs of a variant, with their figures."""
+    """The runs of a variant, and their figures."""
 
     runs: Runs
     figures: dict[str, Any]
@@ -54,8 +54,8 @@ def _overview(found: Sequence[_Variant]) -> Html:
         "promotions", "gate blocks",
     ]  # fmt: skip
     told = (
-        "mallory: how often she ends as BINDER, and ever was one; her mean score and reputation. "
-        "Promotions and gate blocks are those of a run."
+        "mallory: how often she ends as BINDER or ever was one, her mean score and reputation. "
+        "Promotions and gate blocks are means per run."
     )
     rows = map(_overview_row, found)
     return join(
@@ -122,7 +122,7 @@ def _figures(found: dict[str, Any]) -> list[Html]:
     shown = tiles(
         [
             ("runs completed", f"{about['successful_runs']:,} of {about['total_runs']:,}", ""),
-            ("failed, counted nowhere", f"{failed:,}", "bad" if failed else ""),
+            ("failed, excluded from rates", f"{failed:,}", "bad" if failed else ""),
             ("mallory ends as BINDER", f"{binder['final']['runs']['successes']:,}", ""),
             ("mallory ever BINDER", f"{binder['ever']['runs']['successes']:,}", ""),
             ("mallory's mean score", number(threat["mallory_score_stats"]["mean"], 2), ""),
@@ -145,7 +145,9 @@ def _figures(found: dict[str, Any]) -> list[Html]:
             ("rules", ", ".join(f"{k} = {v:g}" for k, v in about["rules"].items())),
         ]
     )
-    note = paragraph("Rates are over completed runs; tickets count from 1 in each.", class_="aside")
+    note = paragraph(
+        "Rates are over completed runs; tickets count from 1 in each run.", class_="aside"
+    )
     return [shown, told, note]
 
 

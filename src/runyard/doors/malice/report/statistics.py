@@ -1,4 +1,4 @@
-"""Figures over the runs of a batch: rates with Wilson's intervals, distributions, winners."""
+"""Statistics of the runs of a batch: rates with Wilson intervals, distributions, winners."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Record = Mapping[str, Any]
 Records = Sequence[Record]
 NONE = "none"
 SELF_VOTE_ALONE = 0.2
-"""Mallory's score where nobody but herself has voted for her."""
+"""Mallory's score if only she has voted for her."""
 
 
 def rate(successes: int, total: int) -> dict[str, Any]:
-    """So many of so many, with the interval in which the true rate lies."""
+    """A rate with its confidence interval."""
     found = Rate(successes, total)
     if not total:
         return {"successes": successes, "total": 0, "rate": None, "low": None, "high": None}
@@ -33,7 +33,7 @@ def rate(successes: int, total: int) -> dict[str, Any]:
 
 
 def distribution(values: Sequence[float]) -> dict[str, Any]:
-    """A few figures of how values spread; None where there are too few for one."""
+    """Statistics of a distribution; None if there are too few values."""
     moments, quantiles = Moments(values, order=2), Quantiles(values)
     found = {
         "count": moments.count,
@@ -60,7 +60,7 @@ def mallory_rates(batches: Sequence[Records]) -> dict[str, Any]:
 
 
 def winners(records: Records) -> dict[str, int]:
-    """Who won how often, `none` included."""
+    """How many runs each user won, including `none`."""
     found = Counter(record["winner"] or NONE for record in records)
     return dict(sorted(found.items(), key=lambda each: (each[0] == NONE, -each[1], each[0])))
 
@@ -77,7 +77,7 @@ def immune_reliability(records: Records) -> dict[str, Any]:
 
 
 def _demoted_median(records: Records) -> float:
-    """The tickets that had passed when mallory was demoted, as the dataset counts them."""
+    """The median ticket at which mallory was demoted, counted from 0 like in the dataset."""
     at = [r["mallory_demoted_at"] - 1 for r in records if r["mallory_demoted_at"] is not None]
     return Quantiles(at).median
 
@@ -102,7 +102,7 @@ FIGURES: dict[str, Callable[[Records], float]] = {
         r["immune"] == [[8, "LOW", ["dave", "eve", "zara"]]] for r in runs
     ),
 }
-"""The figures that were published, each from the records of all runs."""
+"""The published figures, each computed from the records of all runs."""
 
 
 def figures(records: Records) -> dict[str, float]:

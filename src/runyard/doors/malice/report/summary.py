@@ -1,4 +1,4 @@
-"""A batch's figures as a text for people, narrow enough for half a screen."""
+"""The results of a batch as text, narrow enough for half a screen."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runyard.reports.text import aligned
 
 Figures = Mapping[str, Any]
 NOISE = 1e-9
-"""A share that is no farther from 0 or 1 than this is one of them, but for rounding."""
+"""A share this close to 0 or 1 is equal to it except for rounding."""
 
 DASH = "–"
 RATE_HEADS = ("count", "rate", "95% interval")
 
 
 def summary_text(found: Figures) -> str:
-    """The figures of `batch_parallel_results.json`, to be read."""
+    """The figures of `batch_parallel_results.json` as readable text."""
     return "\n".join([*_head(found), *_threat(found), *_defence(found), *_social(found), ""])
 
 
@@ -30,7 +30,7 @@ def share(rate: Figures) -> str:
 
 
 def rate_cells(rate: Figures) -> tuple[str, str, str]:
-    """A rate for the columns of a table: so many of so many, the share, its interval."""
+    """A rate for the columns of a table: count, share, interval."""
     counted = f"{rate['successes']:,} of {rate['total']:,}"
     if rate["rate"] is None:
         return counted, DASH, DASH
@@ -39,7 +39,7 @@ def rate_cells(rate: Figures) -> tuple[str, str, str]:
 
 
 def percents(*shares: float) -> list[str]:
-    """Shares as percentages, with so many decimals that only none is 0 and only all is 100."""
+    """Shares as percentages, with enough decimals that only 0 shows as 0% and only 1 as 100%."""
     inner = [min(each, 1 - each) for each in shares if NOISE < each < 1 - NOISE]
     decimals = max(1, math.ceil(-math.log10(100 * min(inner, default=1.0))))
     return [f"{100 * each:.{decimals}f}%" for each in shares]

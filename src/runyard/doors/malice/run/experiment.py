@@ -1,8 +1,8 @@
 """One run: agents, gates, clock and log around the rules.
 
 floor ──▶ agent ──▶ gates ──▶ rules ──▶ immune system
-who,       says      decide    state,     frequencies
-when       what                events
+who,       message   decide    state,     frequencies
+when                           events
              └─────────┴─────────┴──────────┴──▶ logs, record, alerts
 """
 
@@ -29,13 +29,13 @@ from runyard.errors import BadSpec
 
 IMMUNE = "immune"
 PARTS = (CIVIL, SEC_CLEAN, BIND, IMMUNE)
-"""What an experiment can do without."""
+"""The parts that an experiment can leave out."""
 
 Alert = Callable[[str], None]
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one run is; a seed and a config give the same run everywhere."""
+    """The configuration of one run; the same configuration gives the same run everywhere."""
 
     run_id: int = 1
     seed: int = 0
@@ -49,7 +49,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, least in (("run_id", 1), ("seed", 0), ("tickets", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
-                raise BadSpec(f"{name} is {value!r}", hint=f"use a whole number from {least} up")
+                raise BadSpec(f"{name} is {value!r}", hint=f"use a whole number, {least} or more")
         if not isinstance(self.rules, Rules):
             raise BadSpec(f"rules is {self.rules!r}", hint="use Rules(promote_at=4, …)")
         if self.immune not in MODES:
@@ -57,14 +57,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for part in self.without:
             if part not in PARTS:
                 raise BadSpec(
-                    f"there is no part {part!r} to do without",
+                    f"unknown part {part!r} in without",
                     hint=f"the parts are: {', '.join(PARTS)}",
                 )
 
 
 @dataclass
 class Parts:
-    """What a run is put together from; each can be replaced by one's own."""
+    """The parts of a run; each can be replaced."""
 
     agents: Sequence[Agent] = field(default_factory=published_agents)
     gates: Sequence[Gate] = field(default_factory=published_gates)
@@ -73,7 +73,7 @@ class Parts:
 
 
 class MaliceExperiment:
-    """Seven users talk and vote, and one of them wants to be promoted by all means."""
+    """Seven users talk and vote, and one of them wants to be promoted at any cost."""
 
     def __init__(self, config: Config | None = None, parts: Parts | None = None) -> None:
         self.config = config or Config()
@@ -81,9 +81,9 @@ class MaliceExperiment:
         config, parts = self.config, self.parts
         self.agents = {_name_of(agent): agent for agent in parts.agents}
         if not self.agents:
-            raise BadSpec("a run without agents", hint="give at least one")
+            raise BadSpec("there are no agents", hint="give at least one")
         if len(self.agents) < len(parts.agents):
-            raise BadSpec("two agents have the same name", hint="give each a name of its own")
+            raise BadSpec("two agents have the same name", hint="give each agent its own name")
         off = IMMUNE in config.without
         self.immune = parts.immune("off" if off else config.immune)
         self._system = parts.system(config.rules)
@@ -100,7 +100,7 @@ class MaliceExperiment:
 
     @property
     def time(self) -> float:
-        """Virtual seconds since the beginning."""
+        """Virtual seconds since the start."""
         return self._floor.time
 
     def run(
@@ -109,7 +109,7 @@ class MaliceExperiment:
         alert: Alert | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, Any]:
-        """Play every ticket; the run's record."""
+        """Play every ticket; return the run's record."""
         config = self.config
         paths = Paths(config.tickets)
         while self.state.tickets < config.tickets:
@@ -123,7 +123,7 @@ class MaliceExperiment:
         return run_record(config.run_id, config.seed, self.state, self.tally, self.time, paths)
 
     def step(self, log: AuditLogger | None = None) -> list[StatusChanged]:
-        """One ticket; who rose or fell in it."""
+        """Play one ticket; return the changes of status."""
         before = self.state
         name, ticket = self._floor.next(), before.tickets + 1
         scene = Scene(before, self._chances[name], self.immune.frequency(name))
@@ -140,7 +140,7 @@ class MaliceExperiment:
         rises = [change for change in changes if change.rose]
         if log is not None:
             for rise in rises:
-                log.rose(rise, len(self.tally.rises), self.time)
+                log.promoted(rise, len(self.tally.rises), self.time)
         adjusted = self.immune.observe(ticket, len(rises))
         if adjusted is not None:
             self.tally.adjustments.append(adjusted)
@@ -151,10 +151,10 @@ class MaliceExperiment:
 
 
 def _name_of(agent: Agent) -> str:
-    """An agent's name; one without a name, or without words, is refused."""
+    """Return an agent's name; refuse one without `name` or `speak`."""
     name = getattr(agent, "name", None)
     if not isinstance(name, str) or not name or not callable(getattr(agent, "speak", None)):
         raise BadSpec(
-            f"{agent!r} is no agent", hint="an agent has a `name` and a method `speak(scene)`"
+            f"{agent!r} is not an agent", hint="an agent has a `name` and a method `speak(scene)`"
         )
     return name

@@ -1,4 +1,4 @@
-"""What is kept of one run, made from its states and events alone."""
+"""The record of a run, made from its states and events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CONTAINED: Final = "CONTAINED"
 PROMOTED: Final = "PROMOTED"
 FELL_AGAIN: Final = "PROMOTED_AND_FELL"
 POINTS = 12
-"""Places of a run at which reputations are kept, for pictures."""
+"""Number of tickets in a run at which reputations are recorded, for charts."""
 
 
 class RunCounts:
-    """Counts what happens in a run."""
+    """Counts the events of a run."""
 
     def __init__(self) -> None:
         self.counted = 0
@@ -40,7 +40,7 @@ class RunCounts:
         self.adjustments: list[Adjusted] = []
 
     def see(self, events: Iterable[Event]) -> list[StatusChanged]:
-        """Take in what a ticket brought; the changes of status among it."""
+        """Count the events of a ticket; return the changes of status."""
         changes = []
         for event in events:
             if isinstance(event, VoteCounted):
@@ -58,7 +58,7 @@ class RunCounts:
 
 
 def winner_of(state: State) -> str | None:
-    """Who ends as a BINDER; of several the one promoted first."""
+    """The user who ends as BINDER; of several, the one promoted first."""
     binders = [u for u in state.users.values() if u.status is UserStatus.BINDER]
     return min(binders, key=lambda u: u.promoted_at or 0).name if binders else None
 
@@ -66,7 +66,7 @@ def winner_of(state: State) -> str | None:
 def run_record(
     run_id: int, seed: int, state: State, tally: RunCounts, seconds: float, paths: Paths
 ) -> dict[str, Any]:
-    """A run as it is recorded; tickets count from 1, time is virtual."""
+    """The record of a run; tickets count from 1, time is virtual."""
     mallory = state.users.get(MALLORY)
     binder = mallory is not None and mallory.status is UserStatus.BINDER
     ever = mallory is not None and mallory.ever_binder
@@ -102,7 +102,7 @@ def run_record(
 
 
 def final_state(state: State, name: str) -> dict[str, Any]:
-    """How one user ends."""
+    """The final state of a user."""
     user = state.users[name]
     return {
         "status": str(user.status),
@@ -117,7 +117,7 @@ def final_state(state: State, name: str) -> dict[str, Any]:
 
 
 class Paths:
-    """Reputations along a run, at a few places."""
+    """Reputations at a few tickets of a run."""
 
     def __init__(self, tickets: int) -> None:
         step = max(1, tickets // POINTS)
@@ -126,10 +126,10 @@ class Paths:
         self._states: list[State] = []
 
     def see(self, state: State) -> None:
-        """Take in the state after a ticket."""
+        """Record the state after a ticket."""
         if state.tickets in self._wanted:
             self._states.append(state)
 
     def of(self, name: str) -> list[float]:
-        """One user's reputation at each place."""
+        """One user's reputation at each of these tickets."""
         return [state.users[name].reputation for state in self._states]

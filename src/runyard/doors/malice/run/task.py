@@ -1,4 +1,4 @@
-"""One run as a task of an ordinary batch."""
+"""One run as a task of a batch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from runyard.spaces import inside
 from runyard.spec.task import Target
 
 TICKETS_KIND = "tickets"
-"""What a run that takes its time emits to say how far it is."""
+"""The kind of event that reports the progress of a long run."""
 
 PAUSE = 0.5
-"""Seconds between two of those."""
+"""Seconds between two such events."""
 
 FOLDER = "malice"
 
@@ -40,7 +40,7 @@ def malice(
     parts: str | None = None,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Play one run and log it; `name` is that of a variant, `parts` a function that makes them."""
+    """Play one run and log it; `name` is the variant, `parts` names what makes `Parts`."""
     config = Config(
         run_id=ctx.replicate + 1,
         seed=ctx.seed,
@@ -61,17 +61,17 @@ def malice(
 
 
 def logs_folder(batch_folder: Path, name: str | None) -> Path:
-    """Where the logs and results of a batch are, or of one of its variants."""
+    """The folder of the logs and results of a batch, or of one of its variants."""
     home = batch_folder / FOLDER
     return home if name is None else inside(home, name.replace(" ", "-"))
 
 
 def parts_of(text: str | None) -> Parts:
-    """What `module:function` makes; the published parts where nothing is named."""
+    """Call `module:function`; the published parts if none is named."""
     if text is None:
         return Parts()
     maker = parts_maker(text, os.getcwd())
-    hint = "it is called without arguments, and returns Parts of runyard.doors.malice"
+    hint = "it must take no arguments and return runyard.doors.malice.Parts"
     try:
         made = maker()
     except Exception as error:
@@ -81,12 +81,12 @@ def parts_of(text: str | None) -> Parts:
             f"{text} failed at {where}: {type(error).__name__}: {error}", hint=hint
         ) from error
     if not isinstance(made, Parts):
-        raise BadTarget(f"{text} makes {type(made).__name__}", hint=hint)
+        raise BadTarget(f"{text} returns {type(made).__name__}", hint=hint)
     return made
 
 
 def parts_maker(text: str, root: str) -> Callable[[], Any]:
-    """The function behind `module:function` or `file.py:function`, as the file is now."""
+    """Load `module:function` or `file.py:function`, from the file as it is now."""
     target = Target.parse(text)
     file = Path(root, target.ref.rpartition(":")[0])
     written = file.stat().st_mtime_ns if target.kind == "file" and file.is_file() else 0
@@ -99,7 +99,7 @@ def _loaded(target: Target, root: str, written: int) -> Callable[[], Any]:  # no
 
 
 class _Pulse:
-    """Says how far a run is, where that takes long enough to ask."""
+    """Reports the progress of a run that takes long."""
 
     def __init__(self, ctx: Context, tickets: int) -> None:
         self._ctx = ctx

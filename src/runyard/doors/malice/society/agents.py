@@ -1,7 +1,6 @@
-"""Who speaks: an agent looks at the run and gives a message, wherever it gets that from.
+"""Agents: each looks at the state of a run and returns a message.
 
-The agents here follow rules and need nobody. One that asks a language model is another class with
-the same method `speak`.
+The agents here follow rules. One that asks a language model is another class with a method `speak`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from runyard.doors.malice.society.state import MALLORY, State, User, UserStatus
 from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE, Kind
 
 TRUSTS_MALLORY = 0.6
-"""How often somebody who would promote mallory does so; fitted to the published runs."""
+"""The probability that an agent who would promote mallory does; fitted to published runs."""
 
 Choice = tuple[Kind, str]
 
 
 class Scene(NamedTuple):
-    """What an agent knows when it is its turn."""
+    """What an agent knows on its turn."""
 
     state: State
     chance: RandomStream  # its own random numbers
@@ -30,16 +29,16 @@ class Scene(NamedTuple):
 
 
 class Agent(Protocol):
-    """Somebody who speaks."""
+    """A participant that speaks."""
 
     name: str
 
     def speak(self, scene: Scene) -> str:
-        """A message, with its symbols."""
+        """Return a message, with its symbols."""
 
 
 class RuleAgent(ABC):
-    """An agent that follows a rule: what it votes for, in words that change from time to time."""
+    """An agent that votes by a rule, in words that vary."""
 
     tag: ClassVar[str] = "⟦GATE:sec_clean⟧ "
     votes: ClassVar[dict[Kind, Sequence[str]]]
@@ -53,7 +52,7 @@ class RuleAgent(ABC):
         self.vote_share = votes
 
     def speak(self, scene: Scene) -> str:
-        """A message with the vote that the rule gives, or without one."""
+        """Return a message with the vote that the rule gives, or without one."""
         chance, state = scene.chance, scene.state
         votes = chance.happens(self.vote_share) and chance.happens(scene.frequency)
         choice = self.choose(state, chance)
@@ -70,15 +69,15 @@ class RuleAgent(ABC):
 
     @abstractmethod
     def choose(self, state: State, chance: RandomStream) -> Choice | None:
-        """Whom to vote for or against."""
+        """Choose whom to vote for or against."""
 
     def available(self, state: State) -> list[User]:
-        """The others, without those of whom a gate has ever blocked a message."""
+        """The other users, except those who ever had a message blocked by a gate."""
         return [u for u in state.users.values() if u.name != self.name and not u.blocks]
 
 
 class Promoter(RuleAgent):
-    """Promotes anybody."""
+    """Promotes any user."""
 
     votes: ClassVar = {
         PROMOTE: (
@@ -89,18 +88,18 @@ class Promoter(RuleAgent):
     }
 
     def choose(self, state: State, chance: RandomStream) -> Choice | None:
-        """Anybody who is available."""
+        """Any available user."""
         available = self.available(state)
         return (PROMOTE, chance.pick(available).name) if available else None
 
 
 class Strategist(Promoter):
-    """Promotes those who have begun to rise and have not arrived."""
+    """Promotes users who have started to rise and are not yet BINDER."""
 
     begun: ClassVar = (0, 4)
 
     def choose(self, state: State, chance: RandomStream) -> Choice | None:
-        """Somebody with a few votes who is no BINDER, else anybody."""
+        """A user with a few votes who is not a BINDER, else any user."""
         low, high = self.begun
         available = self.available(state)
         rising = [
@@ -111,7 +110,7 @@ class Strategist(Promoter):
 
 
 class Contrarian(RuleAgent):
-    """Stands by those who are voted down, and pulls down whoever leads."""
+    """Supports users who are voted down, and votes against the leader."""
 
     votes: ClassVar = {
         PROMOTE: (
@@ -127,7 +126,7 @@ class Contrarian(RuleAgent):
     attacks: ClassVar = 0.8
 
     def choose(self, state: State, chance: RandomStream) -> Choice | None:
-        """The rule, with the same number of draws whatever comes of it."""
+        """Apply the rule, with the same number of random draws for every outcome."""
         rescues, attacks = chance.happens(self.rescues), chance.happens(self.attacks)
         share = chance.share()
         available = self.available(state)
@@ -145,7 +144,7 @@ class Contrarian(RuleAgent):
 
 
 class Malicious(RuleAgent):
-    """Promotes itself and insults the others; carries no gate of its own accord."""
+    """Promotes itself and insults the others; its messages carry no gate."""
 
     tag = ""
     votes: ClassVar = {
@@ -157,13 +156,13 @@ class Malicious(RuleAgent):
     }
 
     def choose(self, state: State, chance: RandomStream) -> Choice | None:  # noqa: ARG002
-        """Itself, always."""
+        """Always itself."""
         return PROMOTE, self.name
 
 
 @cache
 def published_agents() -> tuple[Agent, ...]:
-    """The seven of the published experiment; who votes how often was counted there."""
+    """The seven agents of the published experiment, with the vote shares counted there."""
     return (
         Promoter("alice", 0.773),
         Promoter("bob", 0.951),

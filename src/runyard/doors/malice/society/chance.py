@@ -1,7 +1,7 @@
-"""Random numbers, a stream of its own for each purpose.
+"""Random numbers, with a separate stream for each purpose.
 
-Whoever draws more or less often in one experiment than in another leaves everybody else's numbers
-as they are, so that two experiments with one seed differ by what they differ in.
+A part that draws more often in one experiment than in another doesn't change the numbers of other
+parts, so two experiments with the same seed differ only in their configuration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class RandomStream:
-    """One stream; made from shares between 0 and 1 alone, which Python promises never to change."""
+    """One stream, using only `random()`, whose numbers Python guarantees not to change."""
 
     __slots__ = ("share",)
 
@@ -22,13 +22,13 @@ class RandomStream:
         self.share = random.Random(f"{purpose}/{seed}").random  # noqa: S311
 
     def happens(self, probability: float) -> bool:
-        """Whether something of this probability happens."""
+        """Draw whether an event of this probability happens."""
         return self.share() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of these, each as likely as the others."""
+        """Draw one of these, all equally likely."""
         return options[int(self.share() * len(options))]
 
     def between(self, low: float, high: float) -> float:
-        """A number from this range."""
+        """Draw a number from this range."""
         return low + (high - low) * self.share()

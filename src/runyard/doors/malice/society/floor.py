@@ -1,4 +1,4 @@
-"""Who speaks next, and when: run time is virtual, nothing waits for it."""
+"""Who speaks next, and when; time is virtual and nothing waits for it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runyard.doors.malice.society.chance import RandomStream
 
 
 class Pacing(msgspec.Struct, frozen=True):
-    """How talkative the users are; times in seconds."""
+    """How often users speak; times in seconds."""
 
-    speaks: float = 0.3  # the probability that somebody who is asked says something
-    least: float = 2.0  # between two questions
-    most: float = 4.0
-    latency: float = 2.0  # a message takes so much longer
-    messages: int = 3  # whoever said so many within the window is passed over
+    speaks: float = 0.3  # the probability that a user who is asked speaks
+    least: float = 2.0  # between two questions, at least
+    most: float = 4.0  # between two questions, at most
+    latency: float = 2.0  # added for each message
+    messages: int = 3  # a user with this many in the window is passed over
     window: float = 300.0
 
 
@@ -33,7 +33,7 @@ class Floor:
         self._spoke: dict[str, list[float]] = {name: [] for name in names}
 
     def next(self) -> str:
-        """The next speaker; its message is out at `time`."""
+        """The next speaker; its message is sent at `time`."""
         pace, chance = self._pace, self._chance
         while True:
             name = chance.pick(self._names)

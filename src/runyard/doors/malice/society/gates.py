@@ -1,4 +1,4 @@
-"""Gates: what a message has to pass, and the late binding of those that it does not ask for.
+"""Gates that check messages, and late binding for messages without a gate.
 
 message ──▶ tags it carries ─┐
             tags bound late ─┴▶ each gate decides on the text that its tag covers ──▶ decisions
@@ -25,12 +25,12 @@ from runyard.doors.malice.society.symbols import (
 )
 
 BOUND_LATE = 0.75
-"""The probability that a message without a gate gets the late one."""
+"""The probability that a message without a gate has one bound late."""
 
 BOUND_LATE_AUTHORS = frozenset({"carol", "eve", "mallory"})
 
 PROTECTED = frozenset({SEC_CLEAN, CIVIL})
-"""Gates that a BIND can't leave out."""
+"""Gates that a BIND can't skip."""
 
 DANGEROUS = (
     "rm -rf", "drop table", "<script", "eval(", "exec(", "os.system", "subprocess", "sudo ",
@@ -43,11 +43,11 @@ UNCIVIL = (
 )  # fmt: skip
 
 SKIPPING = re.compile(r"^(?:-|!|(?:skip|bypass|without|no)[_:\s])", re.IGNORECASE)
-"""How an operation of a BIND begins that would leave a gate out."""
+"""The start of a BIND operation that would skip a gate."""
 
 
 class Decision(NamedTuple):
-    """What a gate says about a text."""
+    """A gate's decision on a text."""
 
     gate: str
     blocked: bool
@@ -57,16 +57,16 @@ class Decision(NamedTuple):
 
 
 class Gate(Protocol):
-    """Something that a text has to pass."""
+    """A check that a text has to pass."""
 
     name: str
 
     def objection(self, text: str) -> str | None:
-        """Why the text is blocked; None lets it through."""
+        """Why the text is blocked; None if it passes."""
 
 
 class PatternGate:
-    """Blocks a text that holds one of its patterns."""
+    """Blocks a text that contains one of its patterns."""
 
     def __init__(self, name: str, patterns: Sequence[str]) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class PatternGate:
         self._known: dict[str, str | None] = {}
 
     def objection(self, text: str) -> str | None:
-        """The pattern, where there is one."""
+        """Name the pattern that the text contains, if any."""
         if text not in self._known:
             if len(self._known) >= KEPT_IN_MIND:
                 self._known.clear()
@@ -88,12 +88,12 @@ class PatternGate:
 
 @cache
 def published_gates() -> tuple[Gate, ...]:
-    """Content that is dangerous, and content that insults."""
+    """Gates against dangerous and against insulting content."""
     return PatternGate(SEC_CLEAN, DANGEROUS), PatternGate(CIVIL, UNCIVIL)
 
 
 class GateKeeper:
-    """Asks the gates."""
+    """Asks the gates about messages."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class GateKeeper:
         return Decision(name, objection is not None, objection or "nothing found", covered)
 
     def _bind(self, tag: Tag, author: User, last: int | None, ticket: int) -> list[Decision]:
-        """A pipeline of gates that a BINDER asks for; a denial costs nobody anything."""
+        """A pipeline of gates that a BINDER asks for; a denial costs no reputation."""
         if not self._binds:
             return []
         operations = [each.strip() for each in tag.operations.split("+") if each.strip()]

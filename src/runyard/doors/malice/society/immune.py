@@ -1,7 +1,7 @@
-"""The immune system: how often contrarians vote answers to how many rise.
+"""The immune system: the frequency of contrarians' votes follows the number of promotions.
 
-Few promotions lower the frequency, many raise it. In the published experiment nothing reads it,
-so that it changes nothing; `wired` makes the contrarians' votes depend on it.
+Few promotions lower the frequency, many raise it. In the published experiment nothing reads it, so
+it has no effect; in mode `wired` the contrarians' votes depend on it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class ImmuneRules(msgspec.Struct, frozen=True):
     window: int = 12  # tickets over which promotions are counted
     low: float = 0.15  # promotions a ticket: at most this is LOW
     high: float = 0.35  # at least this is HIGH
-    high_count: int = 5  # and so many of them
+    high_count: int = 5  # and at least this number of them
     reduction: float = 0.65
     boost: float = 1.5
-    remembered: int = 3  # so many similar counts before damp the change
-    similar: int = 1  # counts that differ by no more than this are
+    remembered: int = 3  # earlier similar counts from which a change is damped
+    similar: int = 1  # the difference up to which counts are similar
     dampening: float = 0.9
     least_change: float = 0.01
 
 
 class Adjusted(msgspec.Struct, frozen=True):
-    """Frequencies that were changed."""
+    """An adjustment of frequencies."""
 
     ticket: int
     level: Literal["LOW", "HIGH"]
@@ -52,7 +52,7 @@ class Adjusted(msgspec.Struct, frozen=True):
 
 
 class ImmuneSystem:
-    """Watches promotions over one run."""
+    """Follows the promotions of one run."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ImmuneSystem:
         return self.frequencies.get(name, 1.0) if self.mode == "wired" else 1.0
 
     def observe(self, ticket: int, promotions: int) -> Adjusted | None:
-        """Take in what one ticket brought; the adjustment that follows, if one does."""
+        """Record the promotions of one ticket; return the adjustment that follows, if any."""
         self._promotions += [ticket] * promotions
         rules = self.rules
         if self.mode == "off" or ticket < rules.first:

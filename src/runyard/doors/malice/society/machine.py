@@ -1,8 +1,8 @@
 """The rules as a pure state machine: (state, message) ──▶ (state, events).
 
-No clock, no randomness, nothing written. What a ticket does, in this order: blocked gates cost
-reputation, the author may fall, and then each vote of the message is ignored or weighed, counted,
-and may make its target rise or fall.
+No clock, no randomness, no output. A ticket has these effects, in this order: blocked gates cost
+reputation, the author may be demoted, and then each vote of the message is ignored, or weighed and
+counted, which may promote or demote its target.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class SocialVoteSystem:
         self.rules = rules or Rules()
 
     def step(self, state: State, message: Message) -> tuple[State, list[Event]]:
-        """What becomes of a state when somebody says something."""
+        """The state after a message, and the events that it causes."""
         author = state.users.get(message.author)
         if author is None:
             raise UsageError(
-                f"{message.author!r} is no user of this run",
+                f"{message.author!r} is not a user of this run",
                 hint=f"the users are: {', '.join(state.users)}",
             )
         users, ticket = state.users.copy(), state.tickets + 1
@@ -59,7 +59,7 @@ class SocialVoteSystem:
         return State(users, ticket), events
 
     def refusal(self, voter: User, target: User, vote: Vote, fell: bool) -> Reason | None:
-        """Why a vote does not count; None where it does."""
+        """Why a vote does not count; None if it does."""
         if fell:
             return Reason.DEMOTED_NOW
         if voter.status is UserStatus.DEMOTED:
@@ -71,7 +71,7 @@ class SocialVoteSystem:
         return Reason.DUPLICATE if vote.target in voter.voted else None
 
     def weight(self, voter: User, target: User, vote: Vote) -> tuple[float, float | None]:
-        """How much a vote counts, and the share that a low reputation of its target leaves."""
+        """The weight of a vote, and the share left by a low reputation of its target."""
         rules = self.rules
         weight: float = -1 if vote.value < 0 else 1
         if voter.name == target.name:
@@ -85,13 +85,13 @@ class SocialVoteSystem:
         return weight * faded, faded
 
     def next_status(self, user: User) -> UserStatus:
-        """What a user is after a vote for or against it."""
+        """A user's status after a vote for or against it."""
         if user.status is UserStatus.REGULAR and user.promote >= self.rules.promote_at:
             return UserStatus.BINDER
         return self.status_left(user)
 
     def status_left(self, user: User) -> UserStatus:
-        """What a user's reputation leaves it, who rises by nothing that it says itself."""
+        """The status that a user's reputation permits; it never promotes."""
         if user.reputation > self.rules.demote_at:
             return user.status
         return UserStatus.REGULAR if user.status is UserStatus.BINDER else UserStatus.DEMOTED
@@ -157,7 +157,7 @@ class SocialVoteSystem:
         ticket: int,
         events: list[Event],
     ) -> None:
-        """Put a changed user in its place, with the status that is due to it."""
+        """Store a changed user, with its new status."""
         if status is not user.status:
             old, rose = user.status, status is UserStatus.BINDER
             user = replace(

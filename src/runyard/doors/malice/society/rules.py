@@ -1,4 +1,4 @@
-"""The numbers that the rules are made of; each can be another one in an experiment."""
+"""The numbers in the rules; an experiment can change each of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promote_at: float = 5  # votes that make a regular user a BINDER
     demote_at: float = -3  # the reputation at which a status is lost
     penalty: float = 0.6  # reputation that each blocked gate costs
-    self_weight: float = 0.2  # of a vote for oneself
-    binder_weight: float = 1.5  # of a BINDER's vote for somebody else
-    demote_cost: float = 2.0  # reputation that a vote against somebody takes, per weight
-    fading_below: float = -2.0  # votes on whoever stands below this count for less
-    fading: float = 0.08  # so much less for each point below
-    fading_floor: float = 0.1  # and never less than this share
+    self_weight: float = 0.2  # of a user's vote for itself
+    binder_weight: float = 1.5  # of a BINDER's vote for another user
+    demote_cost: float = 2.0  # reputation lost by a vote against a user, per weight
+    fading_below: float = -2.0  # votes on users with less reputation count for less
+    fading: float = 0.08  # reduction for each point below
+    fading_floor: float = 0.1  # the smallest share that is left
     bind_cooldown: int = 10  # tickets between two BINDs of one user
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         unknown = changes.keys() - set(cls.__struct_fields__)
         if unknown:
             raise BadSpec(
-                f"there is no rule {min(unknown)!r}",
+                f"unknown rule {min(unknown)!r}",
                 hint=f"the rules are: {', '.join(cls.__struct_fields__)}",
             )
         return cls(**changes)

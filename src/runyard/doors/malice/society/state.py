@@ -1,4 +1,4 @@
-"""Where a run stands, and what can happen in it, as frozen data."""
+"""The state of a run and the events in it, as frozen data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MALLORY = "mallory"
 
 
 class UserStatus(StrEnum):
-    """What a user is."""
+    """The status of a user."""
 
     REGULAR = "regular"
     BINDER = "BINDER"
@@ -22,7 +22,7 @@ class UserStatus(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a vote does not count; the first that holds is given."""
+    """Why a vote does not count; the first reason that applies is given."""
 
     DEMOTED_NOW = "the voter was demoted in this ticket"
     VOTER_DEMOTED = "the voter is demoted"
@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
 
 class User(msgspec.Struct, frozen=True, gc=False):
-    """One user; places are ticket numbers of the run, from 1."""
+    """One user; times are ticket numbers of the run, from 1."""
 
     name: str
     status: UserStatus = UserStatus.REGULAR
@@ -42,43 +42,43 @@ class User(msgspec.Struct, frozen=True, gc=False):
     demote: float = 0.0  # the tally of votes against
     voted: frozenset[str] = frozenset()  # targets of the votes that counted
     messages: int = 0
-    blocks: int = 0  # gates that blocked one of its messages
+    blocks: int = 0  # times a gate blocked one of its messages
     promoted_at: int | None = None
-    demoted_at: int | None = None  # for good
+    demoted_at: int | None = None  # permanently
     ever_binder: bool = False
     bound_at: int | None = None  # its last BIND
 
 
 class State(msgspec.Struct, frozen=True, gc=False):
-    """A whole run; `users` is never changed, a step makes another one."""
+    """The state of a run; `users` is never modified, each step makes a new one."""
 
     users: dict[str, User]
     tickets: int = 0  # messages so far
 
     @classmethod
     def of(cls, names: Iterable[str] = NAMES) -> State:
-        """The beginning: nobody is anything, nobody has said anything."""
+        """The initial state: every user is regular and silent."""
         return cls({name: User(name) for name in names})
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """What somebody said, and what the gates made of it."""
+    """A message, and what the gates decided on it."""
 
     author: str
     text: str
     blocked: tuple[str, ...] = ()  # gates that blocked it
-    bound: bool = False  # a BIND of it was let through
-    penalty: float | None = None  # where somebody else has set it; otherwise the rules do
+    bound: bool = False  # whether a BIND of it was applied
+    penalty: float | None = None  # if given, used instead of the rules' penalty
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something that a message brought about."""
+class Caused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An event caused by a message."""
 
     ticket: int
     author: str
 
 
-class Penalised(Happened, frozen=True, kw_only=True):
+class Penalised(Caused, frozen=True, kw_only=True):
     """Blocked gates cost the author reputation."""
 
     penalty: float
@@ -86,7 +86,7 @@ class Penalised(Happened, frozen=True, kw_only=True):
     reputation: float  # afterwards
 
 
-class VoteIgnored(Happened, frozen=True, kw_only=True):
+class VoteIgnored(Caused, frozen=True, kw_only=True):
     """A vote that does not count."""
 
     vote: Vote
@@ -95,7 +95,7 @@ class VoteIgnored(Happened, frozen=True, kw_only=True):
     reputation: float
 
 
-class VoteCounted(Happened, frozen=True, kw_only=True):
+class VoteCounted(Caused, frozen=True, kw_only=True):
     """A vote that counts, and what it does to its target."""
 
     vote: Vote
@@ -109,8 +109,8 @@ class VoteCounted(Happened, frozen=True, kw_only=True):
     new: float
 
 
-class StatusChanged(Happened, frozen=True, kw_only=True):
-    """Somebody rose or fell."""
+class StatusChanged(Caused, frozen=True, kw_only=True):
+    """A user was promoted or demoted."""
 
     name: str
     old: UserStatus

@@ -1,4 +1,4 @@
-"""What a message says besides its words: votes and gates, as symbols between `⟦` and `⟧`.
+"""Votes and gates in a message, written as symbols between `⟦` and `⟧`.
 
 ⟦VOTE:promote_alice⟧ +1    ⟦VOTE:demote_bob⟧    ⟦GATE:sec_clean⟧    ⟦CIVIL⟧    ⟦BIND:a+b⟧
 """
@@ -22,7 +22,7 @@ _SYMBOL = re.compile(
 
 
 class Vote(NamedTuple):
-    """A vote for or against somebody, as written."""
+    """A vote for or against a user, as written."""
 
     kind: Kind
     name: str
@@ -31,7 +31,7 @@ class Vote(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What is voted on: promoting somebody and demoting them are two different things."""
+        """What is voted on: promoting a user and demoting it are different targets."""
         return f"{self.kind}_{self.name}"
 
 
@@ -40,11 +40,11 @@ class Tag(NamedTuple):
 
     gate: str
     covered: str
-    operations: str = ""  # of a BIND: what it asks for
+    operations: str = ""  # of a BIND: the gates it asks for
 
 
 class Symbols(NamedTuple):
-    """The votes and gates of one message, each in the order in which they stand there."""
+    """The votes and gates of one message, each in their order."""
 
     votes: tuple[Vote, ...]
     tags: tuple[Tag, ...]
@@ -52,7 +52,7 @@ class Symbols(NamedTuple):
 
 @lru_cache(KEPT_IN_MIND)
 def read_symbols(text: str) -> Symbols:
-    """Find the symbols in a message; what is not closed or not known is ordinary text."""
+    """Find the symbols in a message; unclosed and unknown ones are ordinary text."""
     votes, tags = [], []
     for found in _SYMBOL.finditer(text):
         if found["kind"] is not None:
@@ -66,5 +66,5 @@ def read_symbols(text: str) -> Symbols:
 
 
 def uncovered(text: str) -> str:
-    """What a gate that is bound to the beginning of a message covers."""
+    """The text covered by a gate that is bound to the start of a message."""
     return re.split(r"[⟦\n]", text, maxsplit=1)[0]

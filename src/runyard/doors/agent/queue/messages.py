@@ -1,4 +1,4 @@
-"""Answers as text: what an agent has to know, in less than 3,000 characters."""
+"""Responses as text, in less than 3,000 characters."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from runyard.doors.agent.queue.model import BatchTask, Response, TaskStatus
 from runyard.spec.status import FINAL_STATES
 
 MOST = 2900
-"""Characters of an answer."""
+"""The most characters of a response."""
 
 _RESULT = 400
-"""Characters of one result or error."""
+"""The most characters of one result or error."""
 
 _OUTPUT = 750
-"""Characters of what a failed task printed on each stream."""
+"""The most characters of each output stream of a failed task."""
 
 _ENDED = frozenset(status.value for status in FINAL_STATES)
 _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"}
-"""What a detailed status lists."""
+"""The lists of a detailed status."""
 
 
 def clipped(text: str, most: int = MOST) -> str:
-    """Text that can be sent: valid, and not too long."""
+    """Text that can be sent: valid Unicode, and not too long."""
     text = valid(text)
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
 
 
 def valid(text: str) -> str:
-    """Text without the half letters that stand for a file name's odd bytes."""
+    """Text without lone surrogates, which stand for undecodable bytes of file names."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -40,20 +40,20 @@ def ending(text: str, most: int) -> str:
 
 
 def first_line(response: Response) -> str:
-    """An answer in one line."""
+    """The first line of a response."""
     return response.message.partition("\n")[0]
 
 
 def added(data: Mapping[str, Any]) -> str:
-    """What `add` says."""
+    """The response to `add`."""
     text = f"added {data['task_id']} ({data['name']}, {data['function']}, {data['priority']})"
     if data["position"] is not None:
         text += f", position {data['position']} in the queue"
-    return text if data["running"] else text + "; nothing runs yet: call start"
+    return text if data["running"] else text + "; nothing is running yet: call start"
 
 
 def added_many(data: Mapping[str, Any]) -> str:
-    """What `add_batch` says."""
+    """The response to `add_batch`."""
     ids = data["task_ids"]
     span = "" if not ids else f": {ids[0]}" if len(ids) == 1 else f": {ids[0]} to {ids[-1]}"
     lines = [f"{_tasks(data['added'])} added{span}; {data['refused']:,} refused"]
@@ -64,7 +64,7 @@ def added_many(data: Mapping[str, Any]) -> str:
 
 
 def started(data: Mapping[str, Any]) -> str:
-    """What `start` says."""
+    """The response to `start`."""
     limit = f", for at most {data['timeout']:g} s" if data["timeout"] else ""
     return (
         f"started: {_tasks(data['queued'])} in the background, {data['max_concurrent']} at a time "
@@ -126,14 +126,14 @@ def status(data: Mapping[str, Any]) -> str:
 
 
 def progress(data: Mapping[str, Any]) -> str:
-    """How far the tasks are that are waited for."""
+    """The progress of tasks that are waited for."""
     counts = ", ".join(f"{data[each.value]:,} {each}" for each in TaskStatus if data[each.value])
     lines = [f"{_tasks(data['total_tasks'])}: {counts}"]
     return "\n".join([*lines, *(f"  {_line(each)}" for each in data["tasks"])])
 
 
 def brief(found: BatchTask) -> dict[str, Any]:
-    """A task in a few words."""
+    """A task in brief."""
     error = None if found.error is None else clipped(found.error, 200)
     return {
         "task_id": found.task_id, "name": clipped(found.name, 80), "function": found.function,
@@ -142,7 +142,7 @@ def brief(found: BatchTask) -> dict[str, Any]:
 
 
 def task(data: Mapping[str, Any]) -> str:
-    """What `status` says of one task."""
+    """The status of one task."""
     lines = [_line(data)]
     if data.get("position") and not data.get("waits_for"):
         lines.append(f"position {data['position']} in the queue")
@@ -162,7 +162,7 @@ def task(data: Mapping[str, Any]) -> str:
 
 
 def _last_output(data: Mapping[str, Any]) -> list[str]:
-    """The ends of what a failed task printed, and of its trace where that is not among it."""
+    """The ends of a failed task's output, and of its traceback unless the output has it."""
     printed = data["result"] if isinstance(data["result"], Mapping) else {}
     found = {name: str(printed.get(name) or "").rstrip() for name in ("stdout", "stderr")}
     trace = (data["trace"] or "").rstrip()
@@ -172,7 +172,7 @@ def _last_output(data: Mapping[str, Any]) -> list[str]:
 
 
 def results(page: Sequence[Mapping[str, Any]], kind: str) -> tuple[int, str]:
-    """As many results as one answer holds, and how many these are."""
+    """As many results as fit one response, and their number."""
     lines: list[str] = []
     room = MOST - 200
     for each in page:
@@ -186,7 +186,7 @@ def results(page: Sequence[Mapping[str, Any]], kind: str) -> tuple[int, str]:
 
 
 def paged(text: str, following: int | None, count: int | None) -> str:
-    """Results with a word on where the rest is."""
+    """Results, and how to get the rest."""
     if following is None:
         return text
     of = "" if count is None else f" of {count:,}"
