@@ -70,10 +70,11 @@ _ENGINES = ("kernel", "draws", "reference", "numpy")
 
 def engines(folder: str) -> dict[str, float]:
     """Seconds a hand of each on one core, the best of a few tries in turn."""
-    from runyard.doors.letitride import engine, reference
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.game import game_of
-    from runyard.doors.letitride.generator import session_seeds
+    from runyard.doors.letitride.cards.generator import session_seeds
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.engine import play as engine
+    from runyard.doors.letitride.engine import reference
+    from runyard.doors.letitride.game.game import game_of
 
     game = game_of(FullConfig())
     draws = _drawing()
@@ -112,7 +113,7 @@ def _drawing() -> Callable[..., int]:
     """The bare loop: five distinct cards a hand from the kernel's own generator."""
     import numba
 
-    from runyard.doors.letitride.kernel_cards import advance, five_cards
+    from runyard.doors.letitride.engine.kernel_cards import advance, five_cards
 
     @numba.njit(error_model="numpy", boundscheck=False)  # type: ignore[untyped-decorator]
     def draw(first, second, hands):  # type: ignore[no-untyped-def]
@@ -128,7 +129,7 @@ def _drawing() -> Callable[..., int]:
 
 def vectorised(game: Any, sessions: int) -> int:
     """The same sessions' game by whole arrays, as one would write it with numpy alone."""
-    from runyard.doors.letitride import tables
+    from runyard.doors.letitride.cards import tables
 
     dice = np.random.default_rng(1)
     cards = np.argpartition(dice.random((sessions * HANDS, 52), dtype=np.float32), 5)[:, :5]
@@ -190,10 +191,10 @@ def bare(folder: str) -> tuple[float, int]:
 
 
 def _half(worker: int, ready: BarrierType, done: BarrierType) -> None:
-    from runyard.doors.letitride import engine
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.game import game_of
-    from runyard.doors.letitride.generator import session_seeds
+    from runyard.doors.letitride.cards.generator import session_seeds
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.engine import play as engine
+    from runyard.doors.letitride.game.game import game_of
 
     game = game_of(FullConfig())
     engine.play(game, session_seeds(1, 0, 2))

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from runyard.doors.letitride.config import FullConfig
+from runyard.doors.letitride.config.model import FullConfig
 
 CONDITIONS = (
     "has_paying_hand",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from runyard.doors.letitride import HandFacts
-from runyard.doors.letitride.bonus import Standing
+from runyard.doors.letitride.game.bonus import Standing
 
 
 class Careful:

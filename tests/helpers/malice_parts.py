@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from runyard.doors.malice import Parts, PatternGate, Scene, published_agents, published_gates
-from runyard.doors.malice.agents import Malicious, Promoter
+from runyard.doors.malice.society.agents import Malicious, Promoter
 
 
 class Wrapped:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runyard.doors.agent import jail
+from runyard.doors.agent.sandbox import jail
 
 NOBODY = 65534
 

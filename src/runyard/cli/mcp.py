@@ -13,12 +13,12 @@ from runyard.errors import UsageError
 @click.option("--queue", default="queue", show_default=True, help="Name of the queue.")
 @shared
 def mcp(session: Session, queue: str) -> int:
-    """Let an agent use the queue: an MCP server on stdin and stdout.
+    """Serve the queue to an agent over MCP, on stdin and stdout.
 
-    It offers the actions of `runyard queue` as tools, and `wait`.
+    The actions of `runyard queue` are tools, and so is `wait`.
     """
     try:
-        from runyard.doors.agent.server import make_server
+        from runyard.doors.agent.server.tools import make_server
     except ImportError as error:
         raise UsageError(
             f"the MCP server needs a package that is not installed ({error.name})",

@@ -1,4 +1,4 @@
-"""`runyard queue`: the agent's queue on the command line, an action a command."""
+"""`runyard queue`: the agent's queue on the command line, a command for each action."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _queue_option(function: Any) -> Any:
 def _opened(
     session: Session, name_of_queue: str, *, create: bool = False
 ) -> Iterator[BatchExecutor]:
-    """The queue. Where there is no yard it is empty, and looking at it makes none."""
+    """Open the queue. Without a yard it is empty, and reading it makes none."""
     from runyard.doors.agent.executor import BatchExecutor
     from runyard.yard import Yard
 
@@ -72,8 +72,10 @@ def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any
 @click.option("--params", help="All parameters as one JSON object.")
 @click.option("--priority", default="medium", show_default=True, help=", ".join(PRIORITIES))
 @click.option("--max-retries", default="3", show_default=True, help="Retries after a failure.")
-@click.option("--timeout", help="For one attempt: 30s, 5m.")
-@click.option("--depends-on", multiple=True, metavar="TASK", help="Run after it; repeatable.")
+@click.option("--timeout", help="Time limit of an attempt: 30s, 5m.")
+@click.option(
+    "--depends-on", multiple=True, metavar="TASK", help="Run after this task; repeatable."
+)
 @_queue_option
 @shared
 def add(
@@ -87,7 +89,7 @@ def add(
     """Add one task: FUNCTION with parameters, under a NAME."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
     if params is not None and given:
-        raise UsageError("--params and --set are both given", hint="use one of the two")
+        raise UsageError("--params and --set can't be combined", hint="use one of the two")
     return _perform(
         session, name_of_queue, "add", params=params or given, depends_on=list(depends_on), **task
     )
@@ -103,7 +105,7 @@ def add(
 def add_batch(session: Session, name_of_queue: str, file: str) -> int:
     """Add the tasks of a JSON FILE; - reads stdin.
 
-    FILE holds a list of objects with `name`, `function`, `params` and what else `add` takes.
+    FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
     """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -115,7 +117,7 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> int:
 
 @queue.command(epilog=examples("runyard queue start", "runyard queue start --max-concurrent 20"))
 @click.option("--max-concurrent", default="5", show_default=True, help="Tasks at a time.")
-@click.option("--timeout", help="For the whole run: 10m, 2h.")
+@click.option("--timeout", help="Time limit of the whole run: 10m, 2h.")
 @click.option("--backend", help="processes, async, threads or serial.")
 @_queue_option
 @shared
@@ -125,21 +127,21 @@ def start(session: Session, name_of_queue: str, **arguments: Any) -> int:
 
 
 @queue.command(epilog=examples("runyard queue stop", "runyard queue stop --now"))
-@click.option("--now", is_flag=True, help="Don't wait for what runs: queue it again.")
+@click.option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
 @_queue_option
 @shared
 def stop(session: Session, name_of_queue: str, now: bool) -> int:
-    """Stop after what runs now."""
+    """Stop the worker after the running tasks."""
     return _perform(session, name_of_queue, "stop", graceful=not now)
 
 
 @queue.command(epilog=examples("runyard queue status", "runyard queue status queue/0"))
 @click.argument("task_id", metavar="[TASK]", required=False)
-@click.option("--detailed", is_flag=True, help="List what runs, what is next and what failed.")
+@click.option("--detailed", is_flag=True, help="List running, upcoming and failed tasks.")
 @_queue_option
 @shared
 def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
-    """Where the queue stands, or one task."""
+    """Show the status of the queue, or of one task."""
     return _perform(session, name_of_queue, "status", **arguments)
 
 
@@ -155,10 +157,10 @@ def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
 @_queue_option
 @shared
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
-    """Wait until the queue is done, or these TASKs.
+    """Wait until the queue, or the given TASKs, are done.
 
-    Exits with 0 when all of them completed, with 1 when some failed or were cancelled, with 3 when
-    nothing runs and some are still queued, and with 124 when the timeout is over.
+    Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
+    are still queued; 124: the timeout is over.
     """
     from runyard.cli.waiting import wait_for
 
@@ -173,19 +175,21 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
         "runyard queue results --order latest --limit 5",
     )
 )
-@click.option("--status", "filter_status", help="Only these: completed, failed, cancelled, …")
+@click.option(
+    "--status", "filter_status", help="Only tasks with this status: completed, failed, cancelled, …"
+)
 @click.option(
     "--order",
     default="added",
     show_default=True,
-    help="added, ended (in the order of their ends) or latest (the last one to end first).",
+    help="added, ended (earliest end first) or latest (latest end first).",
 )
-@click.option("--offset", default="0", show_default=True, help="How many to skip.")
-@click.option("--limit", default="20", show_default=True, help="How many at most.")
+@click.option("--offset", default="0", show_default=True, help="Results to skip.")
+@click.option("--limit", default="20", show_default=True, help="The most results to show.")
 @_queue_option
 @shared
 def results(session: Session, name_of_queue: str, **arguments: Any) -> int:
-    """What came out, a page at a time."""
+    """Show results, a page at a time."""
     return _perform(session, name_of_queue, "results", **arguments)
 
 
@@ -203,7 +207,7 @@ def export(session: Session, name_of_queue: str, **arguments: Any) -> int:
 @_queue_option
 @shared
 def clear(session: Session, name_of_queue: str) -> int:
-    """Forget the tasks that have ended."""
+    """Remove the tasks that have ended."""
     return _perform(session, name_of_queue, "clear")
 
 
@@ -226,7 +230,7 @@ def install_agent_zero(session: Session, folder: str) -> int:
 
     It consists of the tool, the prompt that explains it, and the manifest.
     """
-    from runyard.doors.agent.agent_zero import install
+    from runyard.doors.agent.server.agent_zero import install
 
     written = [str(path) for path in install(Path(folder), session.location)]
     session.say("\n".join(["written:", *(f"  {path}" for path in written)]))

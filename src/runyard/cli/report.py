@@ -8,7 +8,7 @@ import click
 
 from runyard.cli.results import codec_option
 from runyard.cli.session import DEFAULT_YARD, Session, examples, shared
-from runyard.doors import module_of
+from runyard.doors import hooks_of
 
 
 @click.command(
@@ -51,7 +51,9 @@ def report(
 
     given = None if session.location == DEFAULT_YARD else session.place
     with session.yard() as yard:
-        module_of(yard.recorded(batch), "section")
+        hooks = hooks_of(yard.recorded(batch))
+        if hooks is not None:
+            hooks.register_sections()
         path = write_report(
             yard.results(batch, codec=codec), yard.batch_folder(batch), output,
             metrics=metrics, by=by, yard=given,

@@ -16,7 +16,7 @@ from runyard.cli.running import (
     show_notices,
 )
 from runyard.cli.session import Session, examples, shared
-from runyard.doors import module_of
+from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def _resume(
     **where: Any,
 ) -> int:
     code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
-    door = module_of(yard.recorded(name), "batch")
-    if door is not None:
-        session.say(f"  files: {door.collect(yard, name).folder}")
+    hooks = hooks_of(yard.recorded(name))
+    if hooks is not None and hasattr(hooks, "collect"):
+        session.say(f"  files: {hooks.collect(yard, name).folder}")
     return code
 
 

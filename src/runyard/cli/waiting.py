@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from runyard import clock, interrupts
 from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
 from runyard.cli.session import Session
-from runyard.doors.agent.arguments import duration
-from runyard.doors.agent.ledger import NAME
+from runyard.doors.agent.inputs.arguments import duration
+from runyard.doors.agent.queue.ledger import NAME
 from runyard.errors import EngineError
 from runyard.events import BatchFinished, BatchStarted, BatchStopped
 from runyard.events import Progress as ProgressEvent

@@ -14,7 +14,7 @@ import pytest
 from command_line import Call, Said, call
 
 from runyard.cli.letitride import SECTIONS, letitride
-from runyard.doors.letitride import kept
+from runyard.doors.letitride import cache
 
 FLAT = """
 simulation: {hands_per_session: 40}
@@ -120,7 +120,7 @@ def test_exact_answers_are_told_in_words_too(typed: Call) -> None:
         "-0.1473450919 = -7978/54145",
         "(6,476 of 22,100 hands)",
         "three to a straight flush, in 3 straights  [is_flush_draw and straights == 3]",
-        "2,268 more hands neither win nor lose by it",
+        "2,268 more hands have a value of exactly 0",
         "What it costs against that",
         "+26.6041666667",
     ):
@@ -167,14 +167,14 @@ def test_answers_are_kept_and_damaged_ones_made_again(
     typed: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = typed("exact", "--json").out
-    (path,) = kept.folder().glob("*.json")
+    (path,) = cache.folder().glob("*.json")
     with monkeypatch.context() as patched:
-        patched.setattr("runyard.doors.letitride.answers._answer", pytest.fail)
+        patched.setattr("runyard.doors.letitride.exact.answers._answer", pytest.fail)
         assert typed("exact", "--json").out == first
     path.write_text(path.read_text()[:500])
     assert typed("exact", "--json").out == first
     assert typed("exact", "--paytable", "flush=7", "--json").out != first
-    assert len(list(kept.folder().glob("*"))) == 2
+    assert len(list(cache.folder().glob("*"))) == 2
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(
@@ -187,27 +187,27 @@ def test_a_cache_that_cannot_be_written_is_done_without(
 
 def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kept, "MOST", 3)
+    monkeypatch.setattr(cache, "MOST", 3)
     for number in range(6):
-        assert kept.kept(number, lambda: {"made": True}) == {"made": True}
-    assert len(list(kept.folder().glob("*.json"))) == 3
+        assert cache.cached(number, lambda: {"made": True}) == {"made": True}
+    assert len(list(cache.folder().glob("*.json"))) == 3
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["exact", "--paytable", "flsh=3"], "there is no hand 'flsh'"),
+        (["exact", "--paytable", "flsh=3"], "unknown hand 'flsh'"),
         (["exact", "--paytable", "flush=-1"], "flush pays -1"),
         (["exact", "--paytable", "tight"], "'tight' is neither a known name nor a file"),
         (["exact", "--strategy", "brave"], "'brave' is neither a known name nor a file"),
-        (["exact", "--strategy", "own.py:Half"], "own.py:Half is no strategy"),
+        (["exact", "--strategy", "own.py:Half"], "own.py:Half is not a strategy"),
         (["exact", "--strategy", "own.py:None"], "has no function 'None'"),
         (["exact", "--strategy", "own.py:Hasty"], "the strategy failed on 2h 2d 2c"),
         (["exact", "--bonus", "z"], "'z' is neither a known name nor a file"),
-        (["ruin", "--bankroll", "much"], "'much' is no amount of money"),
+        (["ruin", "--bankroll", "much"], "'much' is not an amount of money"),
         (["ruin", "--bankroll", ""], "names no amount"),
-        (["ruin", "--endless", "--hands", "9"], "have no --hands"),
-        (["ruin", "martingale.yaml", "--endless"], "a simulation has to end"),
+        (["ruin", "--endless", "--hands", "9"], "can't be combined"),
+        (["ruin", "martingale.yaml", "--endless"], "a simulation needs a limit"),
         (["ruin", "--bonus-bet", "1000"], "bonus_strategy.always.amount is 1000"),
         (["exakt"], "Did you mean 'exact'?"),
     ],
@@ -229,7 +229,7 @@ def test_ruin_of_flat_bets_is_exact_and_what_simulated_sessions_show(
     words = ("ruin", "flat.yaml", "--bankroll", "30,60,120", "--json")
     exact = typed(*words).last["ruin"]
     assert {each["method"] for each in exact} == {"exact"}
-    monkeypatch.setattr("runyard.doors.letitride.risk.flat_bonus", lambda game: None)
+    monkeypatch.setattr("runyard.doors.letitride.report.risk.flat_bonus", lambda game: None)
     simulated = typed(*words, "--sessions", "40000").last["ruin"]
     assert {each["method"] for each in simulated} == {"simulated"}
     for a, b in zip(exact, simulated, strict=True):

@@ -17,7 +17,7 @@ import pytest
 from command_line import Call, Said, call
 
 from runyard.backends.processes import close_pools
-from runyard.doors.letitride import charts
+from runyard.doors.letitride.report import charts
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_quiet_says_nothing(cli: Call) -> None:
     ("data", "place"),
     [
         ({"table": {"num_seats": 9}}, "table.num_seats is 9"),
-        ({"tabel": {}}, "no key 'tabel'"),
+        ({"tabel": {}}, "unknown key 'tabel'"),
         ({"deck": {"shuffle_algorithm": "cryptographic"}}, "deck.shuffle_algorithm"),
     ],
 )
@@ -273,7 +273,7 @@ def test_until_adds_sessions_until_the_condition_holds(cli: Call) -> None:
     assert (rate["high"] - rate["low"]) / 2 < 0.012
     again = cli(*words, "ci95(session_win_rate) < 0.012", "--json")
     assert again.last["digest"] == said.last["digest"]
-    assert "no figure 'luck'" in cli(*words, "ci95(luck) < 1").err
+    assert "unknown figure 'luck'" in cli(*words, "ci95(luck) < 1").err
     assert cli(*words, "ci95(ev_per_hand) < 0").code == 2
     assert "is a figure of a comparison" in cli(*words, "low95(a - b) > 0").err
 

@@ -22,9 +22,9 @@ from runyard.doors.letitride import (
     ParallelExecutor,
     SessionResult,
     SimulationController,
-    blocks,
 )
-from runyard.doors.letitride.config import TableConfig
+from runyard.doors.letitride.config.model import TableConfig
+from runyard.doors.letitride.engine import blocks
 from runyard.errors import TasksFailed, UsageError
 
 

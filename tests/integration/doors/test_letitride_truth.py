@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import FullConfig, engine
-from runyard.doors.letitride.aggregate import Aggregate
-from runyard.doors.letitride.game import game_of
-from runyard.doors.letitride.generator import session_seeds
+from runyard.doors.letitride import FullConfig
+from runyard.doors.letitride.cards.generator import session_seeds
+from runyard.doors.letitride.engine import play as engine
+from runyard.doors.letitride.game.game import game_of
+from runyard.doors.letitride.report.aggregate import Aggregate
 
 SMALL = 10_000  # sessions of 200 hands
 TABLES: list[dict[str, Any]] = [

@@ -14,9 +14,9 @@ import pytest
 from runyard import Yard
 from runyard.backends import NAMES as BACKENDS
 from runyard.doors.malice import MaliceBatch, Parts, replay, run_batch
-from runyard.doors.malice.audit import run_of
-from runyard.doors.malice.state import NAMES
-from runyard.doors.malice.task import logs_folder
+from runyard.doors.malice.logs.audit import run_of
+from runyard.doors.malice.run.task import logs_folder
+from runyard.doors.malice.society.state import NAMES
 from runyard.errors import BadSpec, BadTarget, CodeChangedWarning
 from runyard.events import Event, Notice, TaskEmitted
 from runyard.reports.progress import ALERT_KIND
@@ -267,7 +267,7 @@ def test_changed_parts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_report_has_a_section_with_pictures(whole: MaliceBatch, tmp_path: Path) -> None:
     folder = whole.folder.parent
     with Yard(folder.parent.parent) as yard:
-        from runyard.doors.malice.batch import collect
+        from runyard.doors.malice.batch.runs import collect
 
         page = collect(yard, folder.name).report(tmp_path / "report.html").read_text()
     for title in ("Who gets promoted", "Promotions", "Reputation", "Votes that counted", "Winners"):
@@ -291,18 +291,18 @@ def test_a_batch_with_users_of_ones_own_is_replayed_too(tmp_path: Path) -> None:
 def test_parts_that_can_not_be_had_are_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(BadTarget, match="malice_parts has no function 'nobody'"):
         batch(tmp_path, parts="malice_parts:nobody")
-    with pytest.raises(BadTarget, match="makes list"):
+    with pytest.raises(BadTarget, match="returns list"):
         batch(tmp_path, parts="malice_parts:nothing")
     with pytest.raises(BadTarget, match=r"broken failed at .*malice_parts.py:\d+: KeyError"):
         batch(tmp_path, parts="malice_parts:broken")
     with pytest.raises(BadSpec, match="two agents have the same name"):
         batch(tmp_path, parts="malice_parts:twins")
-    with pytest.raises(BadSpec, match="'bob' is no agent"):
+    with pytest.raises(BadSpec, match="'bob' is not an agent"):
         batch(tmp_path, parts="malice_parts:words")
     with pytest.raises(BadSpec, match="parts is Parts"):
         batch(tmp_path, parts=Parts())
     for wrong in (4, "4,5", [], [4, 4]):
         with pytest.raises(BadSpec, match="the grid's promote_at is"):
             batch(tmp_path, grid={"promote_at": wrong})
-    with pytest.raises(BadSpec, match="no rule 'promotion'"):
+    with pytest.raises(BadSpec, match="unknown rule 'promotion'"):
         batch(tmp_path, grid={"promotion": [4]})

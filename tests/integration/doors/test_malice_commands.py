@@ -76,8 +76,8 @@ def test_ablations_are_one_command_and_one_table(runyard: Runyard) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--grid", "promote_at=many"), "no list of numbers"),
-        (("--grid", "promotion=4"), "there is no rule 'promotion'"),
+        (("--grid", "promote_at=many"), "not a list of numbers"),
+        (("--grid", "promotion=4"), "unknown rule 'promotion'"),
         (("--without", "votes"), "votes"),
         (("--parts", "nowhere:parts"), "there is no module 'nowhere'"),
         (("--tag", "../up"), "../up"),
@@ -124,7 +124,7 @@ def test_a_replay_of_a_changed_log_fails_and_names_the_place(
 def test_a_replay_of_nothing_is_not_found(runyard: Runyard, tmp_path: Path) -> None:
     said = runyard("malice", "replay", str(tmp_path), "--json")
     assert said.code == 5
-    assert "holds no run" in said.last["error"]["message"]
+    assert "has no runs" in said.last["error"]["message"]
 
 
 def test_a_batch_calibrates_against_itself(runyard: Runyard) -> None:

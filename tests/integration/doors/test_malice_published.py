@@ -11,7 +11,7 @@ from malice_batch import dataset
 
 from runyard import Yard
 from runyard.doors.malice import calibrate, replay
-from runyard.doors.malice.dataset import batch_folders
+from runyard.doors.malice.logs.dataset import batch_folders
 
 BATCHES = range(2)
 

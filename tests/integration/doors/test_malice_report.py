@@ -10,7 +10,7 @@ import pytest
 
 from runyard import Yard
 from runyard.doors.malice import MaliceBatch, run_batch
-from runyard.doors.malice.summary import percents, rate_cells, summary_text
+from runyard.doors.malice.report.summary import percents, rate_cells, summary_text
 
 RUNS = 5
 SPEECHLESS = """

@@ -26,7 +26,7 @@ output: {formats: {html: {enabled: true}}}
 
 USERS = """
 from runyard.doors.malice import Parts
-from runyard.doors.malice.agents import Malicious, Promoter
+from runyard.doors.malice.society.agents import Malicious, Promoter
 
 def crowd():
     users = [Promoter(f"a-user-with-a-long-name-{number}") for number in range(14)]

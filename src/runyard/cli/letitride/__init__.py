@@ -8,17 +8,17 @@ from runyard.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Play": {
-        "run": ("run:run", "Play the sessions of a configuration, or go on with them."),
-        "compare": ("compare:compare", "Play configurations on the same cards, and compare."),
+        "run": ("run:run", "Play the sessions of a configuration."),
+        "compare": ("compare:compare", "Compare configurations on the same cards."),
         "validate": ("check:validate", "Check a configuration."),
-        "init": ("check:init", "Write a configuration to start from."),
+        "init": ("check:init", "Write a configuration template."),
     },
     "Ask": {
         "exact": (
             "exact:exact",
-            "Compute every exact figure, the best play, and what another one costs.",
+            "Compute exact figures, the best play, and the cost of another.",
         ),
-        "ruin": ("ruin:ruin", "Compute the risk of ruin, by bankroll."),
+        "ruin": ("ruin:ruin", "Compute the risk of ruin by bankroll."),
     },
 }
 """Where each command lives, and its line in the help."""
@@ -26,7 +26,7 @@ SECTIONS = {
 
 @click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)
 def letitride() -> None:
-    """Let It Ride: sessions simulated, answers exact.
+    """Let It Ride: simulated sessions and exact answers.
 
     \b
       runyard letitride init game.yaml

@@ -14,8 +14,8 @@ from runyard.errors import UsageError
 @click.argument("config", metavar="CONFIG")
 @shared
 def validate(session: Session, config: str) -> int:
-    """Check a configuration: every key, type, range, and whether settings contradict each other."""
-    from runyard.doors.letitride.config_file import read_file
+    """Check a configuration: keys, types, ranges and contradictory settings."""
+    from runyard.doors.letitride.config.file import read_file
 
     found = read_file(config)
     played, bankroll = found.simulation, found.bankroll
@@ -35,14 +35,14 @@ def validate(session: Session, config: str) -> int:
     )
 )
 @click.argument("path", metavar="[PATH]", default="letitride.yaml")
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @shared
 def init(session: Session, path: str, force: bool) -> int:
-    """Write a configuration with every key, its default and what it does; `-` shows it.
+    """Write a configuration with every key, its default and a comment; `-` prints it.
 
-    The name says what is written: TOML for .toml, YAML for .yaml and .yml.
+    The suffix of PATH selects the format: .toml for TOML, .yaml or .yml for YAML.
     """
-    from runyard.doors.letitride.config_file import starting_text
+    from runyard.doors.letitride.config.file import starting_text
     from runyard.spaces import whole_file
 
     if path == "-":
@@ -52,7 +52,7 @@ def init(session: Session, path: str, force: bool) -> int:
         return 0
     place, text = Path(path), starting_text(path)
     if place.exists() and not force:
-        raise UsageError(f"{path} is there already", hint="choose another name, or add --force")
+        raise UsageError(f"{path} already exists", hint="choose another name, or pass --force")
     with whole_file(place) as partial:
         partial.write_text(text, encoding="utf-8")
     session.say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""What `--paytable`, `--bonus` and `--strategy` name: by word, by file, or in place."""
+"""Values of `--paytable`, `--bonus` and `--strategy`: a name, a file, or written out."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from runyard.cli.values import assignments
 from runyard.errors import BadTarget, UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.paytables import BonusTable, MainTable
-    from runyard.doors.letitride.strategies import Strategy
+    from runyard.doors.letitride.cards.paytables import BonusTable, MainTable
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.game.strategies import Strategy
 
 
 def main_table(text: str) -> MainTable:
     """`standard`, a configuration's table, or the standard one with some pays changed."""
-    from runyard.doors.letitride.paytables import STANDARD, MainTable
+    from runyard.doors.letitride.cards.paytables import STANDARD, MainTable
 
     if text == "standard":
         return STANDARD
@@ -26,8 +26,8 @@ def main_table(text: str) -> MainTable:
 
 
 def bonus_tables(text: str | None) -> dict[str, BonusTable]:
-    """One of the known tables, a configuration's, one written out; all known ones by default."""
-    from runyard.doors.letitride.paytables import BONUS, BonusTable
+    """A known table, a configuration's, or one written out; by default all known ones."""
+    from runyard.doors.letitride.cards.paytables import BONUS, BonusTable
 
     if text is None:
         return BONUS
@@ -41,9 +41,9 @@ def bonus_tables(text: str | None) -> dict[str, BonusTable]:
 
 
 def strategy(text: str, table: MainTable) -> Strategy:
-    """A built-in strategy, a configuration's, or a class as `module:Class` or `file.py:Class`."""
-    from runyard.doors.letitride.config import StrategyConfig
-    from runyard.doors.letitride.strategies import strategy_of
+    """A built-in strategy, a configuration's, or a class: `module:Class` or `file.py:Class`."""
+    from runyard.doors.letitride.config.model import StrategyConfig
+    from runyard.doors.letitride.game.strategies import strategy_of
 
     if text in BUILT_IN:
         return strategy_of(StrategyConfig(type=text), table)  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def strategy(text: str, table: MainTable) -> Strategy:
 
 
 BUILT_IN = ("basic", "conservative", "aggressive", "always_ride", "always_pull")
-"""Strategies that need no more than their name."""
+"""Strategies without parameters."""
 
 
 def _parts(text: str) -> list[str]:
@@ -74,14 +74,14 @@ def _configuration(text: str, option: str, words: str) -> FullConfig:
 
 def _own(text: str) -> Strategy:
     from runyard.attempt.load import load
-    from runyard.doors.letitride.strategies import Strategy
+    from runyard.doors.letitride.game.strategies import Strategy
     from runyard.spec.task import Target
 
     made: Any = load(Target.parse(text), str(Path.cwd()))
     found = made() if isinstance(made, type) else made
     if not isinstance(found, Strategy):
         raise BadTarget(
-            f"{text} is no strategy",
+            f"{text} is not a strategy",
             hint="it needs two methods: ride_bet1(self, hand) and ride_bet2(self, hand)",
         )
     return found

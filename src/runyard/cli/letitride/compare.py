@@ -13,8 +13,8 @@ from runyard.cli.table import table
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.results import SimulationResults
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.report.results import SimulationResults
     from runyard.stats.compare_result import Comparison
 
 
@@ -39,19 +39,19 @@ _UNITS = {
     type=click.Choice(["profit", "won", "hands", "wagered", "drawdown", "ruined"]),
     default="profit",
     show_default=True,
-    help="What to compare of a session; profit, wagered and drawdown are in base bets.",
+    help="Metric of sessions to compare; profit, wagered and drawdown are in base bets.",
 )
 @click.option("--level", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-              help="The confidence level of intervals.")  # fmt: skip
+              help="Confidence level of intervals.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @shared
 def compare(session: Session, configs: tuple[str, ...], **given: Any) -> int:
-    """Play configurations on the same cards, and compare them session by session."""
-    from runyard.doors.letitride.comparison import compare_results
+    """Compare configurations session by session, on the same cards."""
+    from runyard.doors.letitride.report.comparison import compare_results
 
     wanted = _configurations(configs, given)
     note = (lambda text: None) if given["quiet"] else session.note  # noqa: ARG005
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.simulate.controller import SimulationController
 
     found: dict[str, SimulationResults] = {}
     with session.yard(create=True) as yard:
@@ -81,24 +81,24 @@ def compare(session: Session, configs: tuple[str, ...], **given: Any) -> int:
 
 
 def _configurations(paths: tuple[str, ...], given: dict[str, Any]) -> dict[str, FullConfig]:
-    """Configurations by a name each, with one seed for all."""
+    """Read configurations; return them by name, with the same seed."""
     from runyard.spec.seeds import choose_root
 
     if len(paths) < 2:
-        raise UsageError("a comparison takes two configurations or more", hint="name another one")
+        raise UsageError("a comparison needs at least two configurations", hint="name another one")
     read = [configured(path, given) for path in paths]
     given_seeds = [config.simulation.random_seed for config in read]
     seeds = {seed for seed in given_seeds if seed is not None}
     if len(seeds) > 1:
         raise UsageError(
             f"the configurations have different seeds: {', '.join(map(str, sorted(seeds)))}",
-            hint="sessions pair on one seed: give --seed",
+            hint="sessions are paired by seed: pass --seed",
         )
     sizes = {config.simulation.num_sessions for config in read}
     if len(sizes) > 1:
         raise UsageError(
             f"the configurations have {' and '.join(f'{n:,}' for n in sorted(sizes))} sessions",
-            hint="sessions are compared in pairs: give --sessions",
+            hint="sessions are compared in pairs: pass --sessions",
         )
     seed = next(iter(seeds)) if seeds else choose_root()
     names = [config.metadata.name or Path(path).stem
@@ -106,7 +106,7 @@ def _configurations(paths: tuple[str, ...], given: dict[str, Any]) -> dict[str, 
     if len(set(names)) < len(names):
         names = list(paths)
     if len(set(names)) < len(names):
-        raise UsageError("a configuration is named twice", hint="name different ones")
+        raise UsageError("a configuration is given twice", hint="name different ones")
     return {
         name: config.with_(simulation={"random_seed": seed})
         for name, config in zip(names, read, strict=True)

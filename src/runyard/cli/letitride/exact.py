@@ -23,7 +23,7 @@ def paytable_option(default: str | None) -> Decorator:
         metavar="NAME|FILE|K=V,…",
         default=default,
         show_default=default is not None,
-        help="What the five cards pay: standard, a configuration's table, or pays to change.",
+        help="Paytable: standard, a configuration's, or changes to the standard one.",
     )
 
 
@@ -34,7 +34,7 @@ def strategy_option(default: str | None) -> Decorator:
         metavar="NAME|FILE|MODULE:CLASS",
         default=default,
         show_default=default is not None,
-        help=f"{', '.join(chosen.BUILT_IN)}, a configuration's, or a class with two decisions.",
+        help=f"{', '.join(chosen.BUILT_IN)}, a configuration's, or a class with the two decisions.",
     )
 
 
@@ -51,16 +51,16 @@ def strategy_option(default: str | None) -> Decorator:
 @click.option(
     "--bonus",
     metavar="NAME|FILE|K=V,…",
-    help="What the bonus pays: paytable_a, paytable_b, …  [default: all three]",
+    help="Bonus paytable: paytable_a, paytable_b, …  [default: all three]",
 )
-@click.option("--table", "whole", is_flag=True, help="Show the best play as a table too.")
+@click.option("--table", "whole", is_flag=True, help="Also show the best play as a table.")
 @shared
 def exact(session: Session, paytable: str, strategy: str, bonus: str | None, whole: bool) -> int:
-    """Compute every exact figure, the best play, and what another one costs.
+    """Compute exact figures, the best play, and the cost of another.
 
-    Every hand is counted, so that nothing here is an estimate. Money is in base bets.
+    All hands are counted, so nothing is an estimate. Money is in base bets.
     """
-    from runyard.doors.letitride.answers import exact_answer
+    from runyard.doors.letitride.exact.answers import exact_answer
 
     pays = chosen.main_table(paytable)
     found = exact_answer(pays, chosen.strategy(strategy, pays), chosen.bonus_tables(bonus))
@@ -102,7 +102,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("bet 1 rides", rides[0]),
         ("bet 2 rides", rides[1]),
         ("1 / 2 / 3 bets", ends),
-        ("cost of play", f"{found['cost']['value']:.7f} more than the best play loses"),
+        ("cost of play", f"{found['cost']['value']:.7f} more than the best play"),
     ]
 
 
@@ -116,7 +116,7 @@ def _hands(found: Mapping[str, Any]) -> str:
         ]
         for name, each in found["hands"].items()
     ]
-    return table(["five cards", "hands", "share", "adds to ev"], rows, numbers=(1, 2, 3))
+    return table(["five cards", "hands", "share", "EV"], rows, numbers=(1, 2, 3))
 
 
 def _bonus(tables: Mapping[str, Any]) -> str:
@@ -140,9 +140,9 @@ def _show_rules(session: Session, best: Mapping[str, Any]) -> None:
         for rule in rules or [{"text": "nothing", "condition": "not default"}]:
             session.say(f"    {rule['text']}  {style('[' + rule['condition'] + ']', dim=True)}")
         if best["zero_hands"][bet]:
-            session.say(f"    ({best['zero_hands'][bet]:,} more hands neither win nor lose by it)")
-    session.say("  A high card is a ten or better. Three cards in a row are in 3 straights, fewer")
-    session.say("  with a gap or near an end; four in a row are in 2, or in 1 at an end.")
+            session.say(f"    ({best['zero_hands'][bet]:,} more hands have a value of exactly 0)")
+    session.say("  A high card is a ten or better. Three cards in a row fit 3 straights, or fewer")
+    session.say("  with a gap or near an end; four in a row fit 2, or 1 at an end.")
 
 
 def _show_mistakes(session: Session, found: Mapping[str, Any]) -> None:
@@ -160,13 +160,13 @@ def _show_mistakes(session: Session, found: Mapping[str, Any]) -> None:
         ]
         for each in found["mistakes"][:MISTAKES_SHOWN]
     ]
-    session.say(f"\n{style('What it costs', bold=True)} against that, the dearest first")
-    heads = ["", "played", "cost", "hands", "a riding bet is worth", "such as", ""]
+    session.say(f"\n{style('Mistakes', bold=True)} against it, the most expensive first")
+    heads = ["", "played", "cost", "hands", "value of a riding bet", "such as", ""]
     session.say(table(heads, rows, numbers=(2, 3, 4)))
     more = len(found["mistakes"]) - len(rows)
     if more > 0:
         rest = sum(each["cost"]["value"] for each in found["mistakes"][MISTAKES_SHOWN:])
-        session.say(f"and {more} more, {rest:.7f} together; --json has them all")
+        session.say(f"and {more} more, {rest:.7f} together; --json shows all")
 
 
 def _show_table(session: Session, found: Mapping[str, Any]) -> None:
@@ -176,7 +176,7 @@ def _show_table(session: Session, found: Mapping[str, Any]) -> None:
             for each in choices
         ]
         session.say()
-        session.say(table([f"{bet[:3]} {bet[3:]}", "worth", "hands", ""], rows, numbers=(1, 2)))
+        session.say(table([f"{bet[:3]} {bet[3:]}", "value", "hands", ""], rows, numbers=(1, 2)))
 
 
 def _signed(figure: Mapping[str, Any]) -> str:

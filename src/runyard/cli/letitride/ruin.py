@@ -15,12 +15,12 @@ from runyard.cli.values import values_of
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.game import Game
-    from runyard.doors.letitride.ruin import Ruin
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.exact.ruin import Ruin
+    from runyard.doors.letitride.game.game import Game
 
 BETS = (10, 20, 50, 100, 200)
-"""Bankrolls by default, in base bets; the configuration's own is added."""
+"""Default bankrolls in base bets; the configuration's own is added."""
 
 
 @click.command(
@@ -34,35 +34,35 @@ BETS = (10, 20, 50, 100, 200)
 @click.argument("config", required=False)
 @click.option("--bankroll", metavar="A,B,…", help="Starting bankrolls.  [default: a few]")
 @click.option("--base-bet", type=click.FloatRange(min=0, min_open=True), metavar="X",
-              help="One of the three bets.")  # fmt: skip
+              help="Each of the three bets.")  # fmt: skip
 @click.option("--bonus-bet", type=click.FloatRange(min=0), metavar="X",
-              help="The bonus bet of every hand.")  # fmt: skip
+              help="Bonus bet of every hand.")  # fmt: skip
 @click.option(
-    "--hands", type=click.IntRange(1, 10_000), metavar="N", help="The most hands of a session."
+    "--hands", type=click.IntRange(1, 10_000), metavar="N", help="Most hands of a session."
 )
-@click.option("--endless", is_flag=True, help="No limit of hands; for flat bets.")
+@click.option("--endless", is_flag=True, help="No limit of hands; flat bets only.")
 @click.option("--win-limit", type=click.FloatRange(min=0, min_open=True), metavar="X",
-              help="The profit to stop at.")  # fmt: skip
+              help="Profit at which to stop.")  # fmt: skip
 @click.option("--loss-limit", type=click.FloatRange(min=0, min_open=True), metavar="X",
-              help="The loss to stop at.")  # fmt: skip
+              help="Loss at which to stop.")  # fmt: skip
 @paytable_option(None)
 @strategy_option(None)
 @click.option("--sessions", type=click.IntRange(100), metavar="N", default=100_000,
-              show_default=True, help="Sessions from each bankroll, if simulated.")  # fmt: skip
+              show_default=True, help="Sessions per bankroll, if simulated.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True,
-              help="The seed of the simulation.")  # fmt: skip
+              help="Seed of the simulation.")  # fmt: skip
 @shared
 def ruin(session: Session, config: str | None, **given: Any) -> int:
-    """Compute the risk of ruin, by bankroll.
+    """Compute the risk of ruin by bankroll.
 
-    Ruin is a session that ends because three bets, and the bonus, can't be paid any more. Exact
-    where bets stay the same; otherwise simulated. CONFIG says what is played; options override it.
+    A session is ruined if it ends because three bets and the bonus can't be paid. The answer is
+    exact for flat bets, and otherwise simulated. CONFIG describes the game; options override it.
     """
     from runyard.doors.letitride import FullConfig, read_file
-    from runyard.doors.letitride.risk import risk_of_ruin
+    from runyard.doors.letitride.report.risk import risk_of_ruin
 
     if given["endless"] and given["hands"] is not None:
-        raise UsageError("--endless sessions have no --hands", hint="drop one of the two")
+        raise UsageError("--endless and --hands can't be combined", hint="drop one of the two")
     settled = _settled(FullConfig() if config is None else read_file(config), given)
     found = risk_of_ruin(
         _games(settled, given), _bankrolls(settled, given["bankroll"]),
@@ -75,7 +75,7 @@ def ruin(session: Session, config: str | None, **given: Any) -> int:
 
 
 def _settled(config: FullConfig, given: dict[str, Any]) -> FullConfig:
-    """The configuration with what options say in its place."""
+    """The configuration with the options applied."""
     data = config.to_data()
     bankroll, stop = data["bankroll"], data["bankroll"]["stop_conditions"]
     for place, key, option in (
@@ -97,12 +97,12 @@ def _settled(config: FullConfig, given: dict[str, Any]) -> FullConfig:
 
 
 def _games(config: FullConfig, given: dict[str, Any]) -> Callable[[int], Game]:
-    """What is played from a bankroll."""
+    """Return a function that makes the game for a bankroll."""
     from dataclasses import replace
 
-    from runyard.doors.letitride.game import game_of
-    from runyard.doors.letitride.money import dollars, pay_units
-    from runyard.doors.letitride.strategies import strategy_of
+    from runyard.doors.letitride.game.game import game_of
+    from runyard.doors.letitride.game.money import dollars, pay_units
+    from runyard.doors.letitride.game.strategies import strategy_of
 
     paytable, strategy = given["paytable"], given["strategy"]
     pays = config.paytables.main_table if paytable is None else chosen.main_table(paytable)
@@ -119,7 +119,7 @@ def _games(config: FullConfig, given: dict[str, Any]) -> Callable[[int], Game]:
 
 
 def _bankrolls(config: FullConfig, text: str | None) -> list[int]:
-    from runyard.doors.letitride.money import cents
+    from runyard.doors.letitride.game.money import cents
 
     if text is None:
         own, bet = config.bankroll.starting_amount, config.bankroll.base_bet
@@ -128,7 +128,8 @@ def _bankrolls(config: FullConfig, text: str | None) -> list[int]:
     for amount in amounts:
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount <= 0:
             raise UsageError(
-                f"--bankroll {amount!r} is no amount of money", hint="write --bankroll 100,200,500"
+                f"--bankroll {amount!r} is not an amount of money",
+                hint="write --bankroll 100,200,500",
             )
     if not amounts:
         raise UsageError("--bankroll names no amount", hint="write --bankroll 100,200,500")
@@ -138,14 +139,14 @@ def _bankrolls(config: FullConfig, text: str | None) -> list[int]:
 def _told(found: Ruin) -> dict[str, Any]:
     import msgspec
 
-    from runyard.doors.letitride.money import dollars
+    from runyard.doors.letitride.game.money import dollars
 
     told = msgspec.structs.asdict(found) | {"bankroll": dollars(found.bankroll)}
     return told | {"method": "exact" if found.sessions is None else "simulated"}
 
 
 def _show(session: Session, found: Sequence[Ruin]) -> None:
-    from runyard.doors.letitride.money import dollars
+    from runyard.doors.letitride.game.money import dollars
 
     reasons = [name for name in found[0].stops if any(each.stops[name] for each in found)]
     reasons = [name for name in reasons if name != "insufficient_funds"]

@@ -13,13 +13,13 @@ from runyard.backends import NAMES as BACKENDS
 from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.running import EXIT_FAILED, code_of
 from runyard.cli.session import Session, examples, shared, style
-from runyard.doors.letitride.config_output import ChartName
+from runyard.doors.letitride.config.output import ChartName
 
 if TYPE_CHECKING:
-    from runyard.doors.letitride.blocks import Job
-    from runyard.doors.letitride.config import FullConfig
-    from runyard.doors.letitride.results import SimulationResults
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.config.model import FullConfig
+    from runyard.doors.letitride.engine.blocks import SimulationJob
+    from runyard.doors.letitride.report.results import SimulationResults
+    from runyard.doors.letitride.simulate.controller import SimulationController
     from runyard.spec.batch import Batch
     from runyard.stats.conditions import Verdict
 
@@ -29,7 +29,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command what takes the place of a configuration's own: --sessions, --hands, --seed."""
+    """Add options that override a configuration: --sessions, --hands, --seed, …"""
     for option in reversed(
         [
             click.option(
@@ -42,21 +42,23 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--hands",
                 type=click.IntRange(1),
                 metavar="N",
-                help="The most hands of a session.  [default: as configured]",
+                help="Most hands of a session.  [default: as configured]",
             ),
             click.option(
                 "--seed",
                 type=click.IntRange(0),
                 metavar="N",
-                help="The root seed.  [default: as configured, or chosen and recorded]",
+                help="Root seed.  [default: as configured, or chosen and recorded]",
             ),
             click.option(
                 "--workers",
                 type=click.IntRange(1),
                 metavar="N",
-                help="Workers at a time; 1 plays in this process.  [default: as configured]",
+                help="Number of workers; 1 runs in this process.  [default: as configured]",
             ),
-            click.option("--backend", type=click.Choice(BACKENDS), help="Where sessions run."),
+            click.option(
+                "--backend", type=click.Choice(BACKENDS), help="Backend that runs the sessions."
+            ),
         ]
     ):
         function = option(function)
@@ -73,26 +75,26 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("config", metavar="CONFIG")
 @size_options
-@click.option("--output", metavar="DIR", help="Where to write files.  [default: as configured]")
+@click.option("--output", metavar="DIR", help="Folder for files.  [default: as configured]")
 @click.option(
     "--chart",
     "charts",
     type=click.Choice(CHARTS),
     metavar="NAME",
     multiple=True,
-    help=f"Draw this chart, not the configured ones; repeat for more: {', '.join(CHARTS)}.",
+    help=f"Draw this chart instead of the configured ones; repeatable: {', '.join(CHARTS)}.",
 )
-@click.option("--until", metavar="CONDITION", help="Add sessions until this holds.")
+@click.option("--until", metavar="CONDITION", help="Add sessions until this condition holds.")
 @fresh_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @shared
 def run(session: Session, config: str, **given: Any) -> int:
-    """Play the sessions of a configuration, or go on with them.
+    """Play the sessions of a configuration.
 
-    The same command again goes on where it stopped; what is recorded is not played again.
+    Repeat the command to continue where it stopped; recorded sessions are not played again.
     """
-    from runyard.doors.letitride.output import check_output
-    from runyard.doors.letitride.simulation import SimulationController
+    from runyard.doors.letitride.report.files import check_output
+    from runyard.doors.letitride.simulate.controller import SimulationController
 
     found = configured(config, given)
     check_output(found)
@@ -107,7 +109,7 @@ def run(session: Session, config: str, **given: Any) -> int:
         note = (lambda text: None) if quiet else session.note  # noqa: ARG005
         html = found.output.formats.html
         if html.enabled and html.chart_library != "svg":
-            note(f"charts are drawn into the page as SVG, without {html.chart_library}")
+            note(f"charts in the report are inline SVG; {html.chart_library} is not used")
         begin = clock.monotonic()
         batch = controller.batch(job)
         if given["fresh"] and not may_forget(session, batch.record_name, yes=given["yes"]):
@@ -117,13 +119,13 @@ def run(session: Session, config: str, **given: Any) -> int:
         try:
             results = _played(controller, batch, job, given, progress, note)
         except (KeyboardInterrupt, SystemExit) as end:
-            note("interrupted: what is finished is recorded; the same command goes on")
+            note("interrupted: finished sessions are recorded; repeat the command to continue")
             return code_of(end)
         seconds = clock.monotonic() - begin
         if results.result.stats.completed < results.result.stats.total:
-            note("stopped: what is finished is recorded; the same command goes on")
+            note("stopped: finished sessions are recorded; repeat the command to continue")
             return 1
-        files = results.write(given["output"])  # first: in `| head` the rest may not be said
+        files = results.write(given["output"])  # first, since printing may end early in `| head`
         if not quiet and console.show_summary:
             _show(session, results, console.verbosity)
             _show_speed(session, results, seconds, 0 if given["fresh"] else before)
@@ -133,8 +135,8 @@ def run(session: Session, config: str, **given: Any) -> int:
 
 
 def configured(path: str, given: dict[str, Any]) -> FullConfig:
-    """The configuration in a file, with what the command line says instead."""
-    from runyard.doors.letitride.config_file import read_file
+    """Read the configuration in a file, with the options applied."""
+    from runyard.doors.letitride.config.file import read_file
 
     found = read_file(path)
     names = {"sessions": "num_sessions", "hands": "hands_per_session", "seed": "random_seed"}
@@ -146,28 +148,28 @@ def configured(path: str, given: dict[str, Any]) -> FullConfig:
     return found.with_(simulation=changes) if changes else found
 
 
-def warm(controller: SimulationController, job: Job, note: Callable[[str], Any]) -> None:
-    """Get the kernel ready, and say so where it had to be compiled."""
-    from runyard.doors.letitride.engine import has_kernel
+def warm(controller: SimulationController, job: SimulationJob, note: Callable[[str], Any]) -> None:
+    """Prepare the kernel, and report if it had to be compiled."""
+    from runyard.doors.letitride.engine.play import has_kernel
 
     warmth = controller.warm_up(job)
     if warmth.compiled:
-        note(f"compiled the kernel in {warmth.seconds:.1f} s; it is kept for the next time")
+        note(f"compiled the kernel in {warmth.seconds:.1f} s; it is cached for the next run")
     elif not has_kernel():
-        note("numba is not installed: the plain engine plays, a few hundred times slower")
+        note("numba is not installed: using the plain engine, a few hundred times slower")
 
 
 def _played(
     controller: SimulationController,
     batch: Batch,
-    job: Job,
+    job: SimulationJob,
     given: dict[str, Any],
     progress: bool,
     note: Callable[[str], Any],
 ) -> SimulationResults:
     if given["until"] is None:
         return controller.run_batch(batch, job, progress=progress, fresh=given["fresh"])
-    from runyard.doors.letitride.until import read_condition, run_until
+    from runyard.doors.letitride.simulate.until import read_condition, run_until
 
     def on_look(verdict: Verdict, blocks: int) -> None:
         note(f"{blocks * job.size:,} sessions: {verdict.text}")
@@ -182,7 +184,7 @@ def _played(
 
 
 def _show(session: Session, results: SimulationResults, verbosity: int) -> None:
-    from runyard.doors.letitride.words import hand_rows, histogram_text, summary
+    from runyard.doors.letitride.report.words import hand_rows, histogram_text, summary
 
     found = results.aggregate
     session.say(summary(found))
@@ -206,13 +208,15 @@ def _show_speed(session: Session, results: SimulationResults, seconds: float, be
     found = results.aggregate
     fresh = found.sessions - before
     rate = found.hands * fresh / found.sessions / seconds
-    there = f"{before:,} sessions were on record, " if before else ""
-    told = f"{rate:,.0f} hands a second, start-up and record included" if fresh else "none played"
+    there = f"{before:,} sessions were already recorded, " if before else ""
+    told = (
+        f"{rate:,.0f} hands a second, including start-up and recording" if fresh else "none played"
+    )
     session.say(f"  {there}{seconds:.2f} s, {told}")
 
 
 def _reasons() -> tuple[str, ...]:
-    from runyard.doors.letitride.game import STOP_REASONS
+    from runyard.doors.letitride.game.game import STOP_REASONS
 
     return STOP_REASONS
 

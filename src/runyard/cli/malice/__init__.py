@@ -8,7 +8,7 @@ from runyard.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Run": {
-        "run": ("run:run", "Play many runs in parallel, and sum them up."),
+        "run": ("run:run", "Play many runs in parallel and summarise them."),
     },
     "Check": {
         "replay": ("replay:replay", "Replay logged runs through these rules, event by event."),
@@ -20,7 +20,7 @@ SECTIONS = {
 
 @click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)
 def malice() -> None:
-    """The malice experiment: seven users vote, and one wants to be promoted by all means.
+    """The malice experiment: seven users vote, and one wants to be promoted at any cost.
 
     \b
       runyard malice run --runs 30 --tickets 60 --seed 7

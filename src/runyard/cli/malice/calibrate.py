@@ -16,10 +16,10 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import screen_width
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.calibration import Calibrated, Calibration
+    from runyard.doors.malice.replays.calibration import Calibrated, Calibration
 
 NARROWEST = 16
-"""Columns that a figure's name has at least."""
+"""The least width of a figure's name, in columns."""
 
 
 @click.command(epilog=examples("runyard malice calibrate --against batch_09"))
@@ -37,7 +37,7 @@ NARROWEST = 16
     metavar="N",
     default=200,
     show_default=True,
-    help="Batches to simulate.",
+    help="Number of batches to simulate.",
 )
 @click.option(
     "--seed",
@@ -52,10 +52,10 @@ NARROWEST = 16
 def calibrate(session: Session, folder: Path, **given: Any) -> int:
     """Compare simulated batches with a published one.
 
-    Each published figure, and the range in which 95 of 100 simulated batches of the same size
-    have it. Exit code 4: one of them lies outside.
+    Shows each published figure with its range in 95 of 100 simulated batches of the same size.
+    Exit code 4: a figure is outside its range.
     """
-    from runyard.doors.malice.calibration import calibrate as calibrated
+    from runyard.doors.malice.replays.calibration import calibrate as calibrated
 
     with session.yard(create=True) as yard:
         found = calibrated(folder, yard=yard, **given)
@@ -71,11 +71,11 @@ def _show(session: Session, found: Calibration) -> None:
     outside = sum(not each.inside for each in found.figures)
     if outside:
         share = f"{100 * found.as_odd:.0f}% of the simulated batches"
-        session.say(f"{outside} outside; {share} have as many, or more")
+        session.say(f"{outside} outside; {share} have this many or more")
 
 
 def lines(found: Calibration, width: int | None) -> Iterator[str]:
-    """A table that cuts nothing: verdicts come first, and names at the end wrap."""
+    """A table that cuts nothing: verdicts come first, long names wrap."""
     from runyard.reports.text import aligned
 
     cells = [

@@ -11,7 +11,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.replaying import Replay
+    from runyard.doors.malice.replays.replay import Replay
 
 EXIT_DIFFERS = 1
 SHOWN = 20
@@ -23,12 +23,12 @@ SHOWN = 20
 def replay(session: Session, folder: Path) -> int:
     """Replay logged runs through these rules, event by event.
 
-    DIR is the folder of a batch: with folders events and metrics, or with event files at its root;
-    or a folder of several such. The gates' verdicts and penalties are taken from the log. Exit
-    code 1: an event differs, and its place is named; 5: there is no run.
+    DIR is the folder of a batch, with folders events and metrics or with event files at its root,
+    or a folder of several batches. The gates' verdicts and penalties are taken from the log. Exit
+    code 1: an event differs, and its location is shown; 5: there are no runs.
     """
-    from runyard.doors.malice.dataset import batch_folders
-    from runyard.doors.malice.replaying import replay as replayed
+    from runyard.doors.malice.logs.dataset import batch_folders
+    from runyard.doors.malice.replays.replay import replay as replayed
 
     found = [replayed(each) for each in batch_folders(folder)]
     for each in found:
@@ -57,17 +57,17 @@ def _show(session: Session, found: Replay) -> None:
     for each in found.differences[:SHOWN]:
         session.say(f"  {each.text}")
     if len(found.differences) > SHOWN:
-        session.say(f"  and {len(found.differences) - SHOWN:,} more; --json has them all")
+        session.say(f"  and {len(found.differences) - SHOWN:,} more; --json shows all")
     if found.contradictions:
-        session.say("its summary contradicts its log:")
+        session.say("the summary contradicts the log:")
     for text in found.contradictions:
         session.say(f"  {text}")
     session.say()
 
 
 def _show_rates(session: Session, found: list[Replay]) -> None:
-    from runyard.doors.malice.statistics import mallory_rates
-    from runyard.doors.malice.summary import share
+    from runyard.doors.malice.report.statistics import mallory_rates
+    from runyard.doors.malice.report.summary import share
 
     for when, rates in mallory_rates([each.records for each in found]).items():
         words = "ends as BINDER" if when == "final" else "was ever BINDER"
@@ -76,7 +76,7 @@ def _show_rates(session: Session, found: list[Replay]) -> None:
 
 
 def _document(found: list[Replay]) -> dict[str, Any]:
-    from runyard.doors.malice.statistics import figures, mallory_rates
+    from runyard.doors.malice.report.statistics import figures, mallory_rates
 
     compared = {
         kind: {

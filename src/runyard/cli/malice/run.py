@@ -19,12 +19,12 @@ from runyard.cli.running import (
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
-from runyard.doors.malice.experiment import PARTS
-from runyard.doors.malice.immune import MODES
+from runyard.doors.malice.run.experiment import PARTS
+from runyard.doors.malice.society.immune import MODES
 from runyard.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.batch import MaliceBatch
+    from runyard.doors.malice.batch.runs import MaliceBatch
     from runyard.stats.compare_result import Comparison
 
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="N",
     default=30,
     show_default=True,
-    help="Runs to play.",
+    help="Number of runs.",
 )
 @click.option(
     "--tickets",
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="N",
     default=60,
     show_default=True,
-    help="Messages of each run.",
+    help="Messages in each run.",
 )
 @click.option(
     "--seed",
@@ -64,35 +64,39 @@ if TYPE_CHECKING:
     type=click.Choice(MODES),
     default="logged",
     show_default=True,
-    help="Whether the immune system acts: logged, as published, changes nothing.",
+    help="Mode of the immune system; logged, as published, has no effect on votes.",
 )
 @click.option(
     "--without",
     type=click.Choice(PARTS),
     multiple=True,
-    help="Compare with the experiment without this; repeat for more.",
+    help="Leave this part out in a variant; repeatable.",
 )
 @click.option(
     "--grid",
     metavar="RULE=V,V,…",
     multiple=True,
-    help="Compare with other numbers in the rules; every combination.",
+    help="Vary the numbers of a rule; every combination is a variant.",
 )
-@click.option("--parts", metavar="MODULE:FUNCTION", help="Agents, gates and rules of your own.")
-@click.option("--timeout", metavar="TIME", help="For one run: 30s, 5m.")
+@click.option(
+    "--parts",
+    metavar="MODULE:FUNCTION",
+    help="Function that returns your own agents, gates and rules.",
+)
+@click.option("--timeout", metavar="TIME", help="Time limit of a run: 30s, 5m.")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="Retries of a run that fails.")
 @fresh_options
 @changed_option
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:
-    """Play many runs in parallel, and sum them up.
+    """Play many runs in parallel and summarise them.
 
-    Each run has its own pair of logs. With --without or --grid, each of them is a variant of the
-    experiment, compared with the whole one run by run, on the same random numbers. The same
-    command again goes on where it stopped.
+    Each run has its own pair of logs. --without and --grid add variants of the experiment, which
+    are compared with the whole one run by run, on the same random numbers. Repeat the command to
+    continue where it stopped.
     """
-    from runyard.doors.malice.batch import carry_out, collect, describe
+    from runyard.doors.malice.batch.runs import carry_out, collect, describe
 
     rules = assignments(given.pop("grid"), "--grid")
     grid = {name: _numbers(name, text) for name, text in rules.items()}
@@ -119,8 +123,9 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 
 
 def _tell(session: Session, found: MaliceBatch) -> int:
-    """Say what came out, for people or as JSON; the exit code that it stands for."""
-    from runyard.doors.malice.results import RESULTS, SUMMARY
+    """Print the results, as text or JSON; return the exit code."""
+    from runyard.doors.malice.report.results import RESULTS, SUMMARY
+    from runyard.reports.html.blocks import count
     from runyard.reports.versions import mixed_lines
 
     result = found.result
@@ -139,12 +144,12 @@ def _tell(session: Session, found: MaliceBatch) -> int:
     if found.lost:
         some = ", ".join(found.lost[:5]) + (", …" if len(found.lost) > 5 else "")
         session.note(
-            f"the logs of {len(found.lost):,} finished runs are not there ({some}); "
-            "--fresh plays them anew, and runs on other machines keep theirs"
+            f"the logs of {count(len(found.lost), 'finished run')} are missing ({some}); "
+            "logs stay on the machine that wrote them; --fresh plays all runs again"
         )
     if stats.done < stats.total:
         again = style("the same command", bold=True)
-        session.note(f"unfinished: {stats.done:,} recorded; {again} goes on")
+        session.note(f"unfinished: {stats.done:,} recorded; run {again} to continue")
     else:
         session.say(f"  next: {session.command('report', result.name)}")
     session.document(
@@ -181,5 +186,5 @@ def _table(found: Sequence[Comparison]) -> str:
 def _numbers(name: str, text: str) -> Sequence[float]:
     found = values_of(text)
     if not found or not all(type(each) in (int, float) for each in found):
-        raise UsageError(f"--grid {name}={text} is no list of numbers", hint="write RULE=4,5,6")
+        raise UsageError(f"--grid {name}={text} is not a list of numbers", hint="write RULE=4,5,6")
     return [float(each) for each in found]

@@ -15,21 +15,29 @@ a host may come and go with every call.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from runyard.doors import lazy_names
 
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
-    from runyard.doors.agent.model import BatchStats, BatchTask, Priority, Response, TaskStatus
-    from runyard.doors.agent.queue import BatchQueue
+    from runyard.doors.agent.queue.async_queue import BatchQueue
+    from runyard.doors.agent.queue.model import (
+        BatchStats,
+        BatchTask,
+        Priority,
+        Response,
+        TaskStatus,
+    )
 
 __all__ = ["BatchExecutor", "BatchQueue", "BatchStats", "BatchTask", "Priority", "Response",
            "TaskStatus"]  # fmt: skip
 
-_HOMES = {"BatchExecutor": "executor", "BatchQueue": "queue"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "executor": "BatchExecutor",
+        "queue.async_queue": "BatchQueue",
+        "queue.model": "BatchStats BatchTask Priority Response TaskStatus",
+    },
+)

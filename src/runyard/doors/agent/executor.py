@@ -1,8 +1,7 @@
-"""The one tool that an agent has: nine actions on a queue.
+"""The tool that agents use: nine actions on a queue.
 
-`execute` is for asyncio programs and never blocks their loop; `execute_sync` is its twin for
-scripts. Both answer whatever they are sent: a call that can't be read gets a sentence that says
-how to call.
+`execute` is for asyncio programs and never blocks their loop; `execute_sync` is for scripts. Both
+always return a response: an invalid call gets a sentence that says how to call.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from runyard.backends import NAMES, backend_class
-from runyard.doors.agent import arguments as read
-from runyard.doors.agent import looking, words
-from runyard.doors.agent.adding import add, wanted
-from runyard.doors.agent.arguments import BadCall
-from runyard.doors.agent.exports import FORMATS, export
-from runyard.doors.agent.figures import figures
-from runyard.doors.agent.launch import backend_for, launch
-from runyard.doors.agent.ledger import NAME, ORDERS, Ledger
-from runyard.doors.agent.model import Response, TaskStatus
-from runyard.doors.agent.queue import cancel
-from runyard.doors.agent.waiting import Heard, Seen, done, until_done
+from runyard.doors.agent.inputs import arguments as read
+from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.queue import messages, views
+from runyard.doors.agent.queue.adding import add, read_task
+from runyard.doors.agent.queue.async_queue import cancel
+from runyard.doors.agent.queue.exports import FORMATS, export
+from runyard.doors.agent.queue.figures import figures
+from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
+from runyard.doors.agent.queue.model import Response, TaskStatus
+from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_done
+from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
 from runyard.spec.status import FINAL_STATES
@@ -39,7 +38,7 @@ MOST_PAGE = 200
 
 
 class Action(NamedTuple):
-    """How an action is carried out, and what it takes."""
+    """How an action is performed, and the arguments it takes."""
 
     do: Callable[..., Response]
     names: Sequence[str]
@@ -74,38 +73,39 @@ class BatchExecutor:
         return list(self._actions)
 
     async def execute(self, /, action: str = "", **arguments: Any) -> Response:
-        """Carry out an action in a thread; an error is an answer too."""
+        """Perform an action in a thread; errors are returned as responses."""
         return await asyncio.to_thread(self.execute_sync, action, **arguments)
 
     def execute_sync(self, /, action: str = "", **arguments: Any) -> Response:
-        """Carry out an action; an error is an answer too."""
+        """Perform an action; errors are returned as responses."""
         try:
             return self.perform(action, **arguments)
         except RunyardError as error:
             return self._refusal(type(error).__name__, error.message, error.hint)
         except Exception as error:  # an agent can't read a traceback
             problem = f"unexpected {type(error).__name__}: {error}"
-            return self._refusal(type(error).__name__, problem, "this should not happen")
+            return self._refusal(type(error).__name__, problem, "this is a bug in Runyard")
 
     def _refusal(self, kind: str, problem: str, hint: str | None) -> Response:
         shown = self._redactor.redact_text(problem)
         data = {"error": kind, "message": shown, "hint": hint}
         text = f"error: {shown}\n{hint}" if hint else f"error: {shown}"
-        return Response(words.clipped(text), data=data, ok=False)
+        return Response(messages.clipped(text), data=data, ok=False)
 
     async def wait(
-        self, seconds: Any = 60.0, heard: Heard | None = None, *, tasks: Any = None
+        self, seconds: Any = 60.0, on_progress: OnProgress | None = None, *, tasks: Any = None
     ) -> Response:
-        """Wait until the queue is done or nothing runs, at most `seconds`; its status then.
+        """Wait until the queue is done or nothing runs, at most `seconds`; return its status.
 
-        `seconds` may be text such as "5m"; None waits as long as it takes. With `tasks`, a list of
-        ids, only these are waited for. `heard` is told how many tasks have ended, how many there
-        are, and that in words.
+        `seconds` may be text such as "5m"; None sets no limit. With `tasks`, a list of ids, wait
+        for these alone. `on_progress` gets the number of ended tasks, of all tasks, and a message.
         """
 
-        async def tell(seen: Response) -> None:
-            if heard is not None:
-                await heard(done(seen.data), seen.data["total_tasks"], words.first_line(seen))
+        async def tell(status: Response) -> None:
+            if on_progress is not None:
+                await on_progress(
+                    done(status.data), status.data["total_tasks"], messages.first_line(status)
+                )
 
         try:
             return await self.perform_wait(seconds, tell, tasks=tasks)
@@ -113,29 +113,29 @@ class BatchExecutor:
             return self._refusal(type(error).__name__, error.message, error.hint)
 
     async def perform_wait(
-        self, seconds: Any = None, seen: Seen | None = None, *, tasks: Any = None
+        self, seconds: Any = None, on_status: OnStatus | None = None, *, tasks: Any = None
     ) -> Response:
-        """Wait like `wait`, or raise what is wrong with the call; `seen` gets each status."""
+        """Like `wait`, but raise if the call is invalid; `on_status` gets each status."""
         most = None if seconds is None else read.duration(seconds, "seconds")
-        return self._clean(await until_done(self.ledger, most, read.task_ids(tasks), seen))
+        return self._clean(await until_done(self.ledger, most, read.task_ids(tasks), on_status))
 
     def perform(self, /, action: str = "", **arguments: Any) -> Response:
-        """Carry out an action, or raise what is wrong with the call."""
+        """Perform an action; raise if the call is invalid."""
         name = read.choice(action, "action", self.actions)
         found = self._actions[name]
         response = found.do(**read.known(name, arguments, found.names))
-        if name == "add_batch":  # ids by the thousand are no secrets
-            message = words.clipped(self._redactor.redact_text(response.message))
+        if name == "add_batch":  # thousands of ids need no redaction
+            message = messages.clipped(self._redactor.redact_text(response.message))
             return Response(message, data=response.data)
         return self._clean(response)
 
     def _clean(self, response: Response) -> Response:
-        """An answer without secrets, and not too long."""
-        message = words.clipped(self._redactor.redact_text(response.message))
+        """A response without secrets, and not too long."""
+        message = messages.clipped(self._redactor.redact_text(response.message))
         return Response(message, data=self._redactor.redact(response.data))
 
     def close(self) -> None:
-        """Let go of the yard; what was started goes on."""
+        """Close the yard; a worker that was started keeps running."""
         if self._owns_yard:
             self.yard.close()
 
@@ -145,7 +145,7 @@ class BatchExecutor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Work in
+    # Adding
 
     def _add(self, **task: Any) -> Response:
         added = add(self.ledger, [read.task_of(task)])
@@ -164,19 +164,19 @@ class BatchExecutor:
             "priority": seen.priority.name.lower(), "position": position,
             "status": str(seen.status), "running": bool(engines),
         }  # fmt: skip
-        return Response(words.added(data), data=data)
+        return Response(messages.added(data), data=data)
 
     def _add_batch(self, tasks: Any = None) -> Response:
         given = read.tasks(tasks)
-        added = add(self.ledger, (wanted(at, each) for at, each in enumerate(given)))
+        added = add(self.ledger, (read_task(at, each) for at, each in enumerate(given)))
         ids = [self.ledger.id_of(number) for number in added.numbers]
         data = {
             "added": len(ids), "refused": len(added.refused), "task_ids": ids,
             "reasons": [each._asdict() for each in added.refused],
         }  # fmt: skip
-        return Response(words.added_many(data), data=data)
+        return Response(messages.added_many(data), data=data)
 
-    # Run
+    # Running
 
     def _start(self, max_concurrent: Any = 5, timeout: Any = None, backend: Any = None) -> Response:
         lanes = read.whole(max_concurrent, "max_concurrent", 1, MOST_LANES)
@@ -197,7 +197,7 @@ class BatchExecutor:
 
         self.yard.store.write(set_deadline)
         told = launch(self.ledger, lanes, place)
-        if told["pid"] is None:  # another call was faster
+        if told["pid"] is None:  # another call started it first
             with self.yard.store.snapshot() as view:
                 now = figures(self.ledger, view)
             return self._answer_running(now.lanes, now.row.pending)
@@ -205,7 +205,7 @@ class BatchExecutor:
             "started": True, "pid": told["pid"], "max_concurrent": lanes, "backend": place,
             "timeout": deadline, "queued": now.row.pending, "log": told["log"],
         }  # fmt: skip
-        return Response(words.started(data), data=data)
+        return Response(messages.started(data), data=data)
 
     @staticmethod
     def _answer_running(lanes: int, pending: int) -> Response:
@@ -230,10 +230,10 @@ class BatchExecutor:
             "stopping": bool(asked), "graceful": wait, "completed": stats.completed,
             "failed": stats.failed, "queued": stats.queued, "running": stats.running,
         }  # fmt: skip
-        return Response(words.stopped(data), data=data)
+        return Response(messages.stopped(data), data=data)
 
     def _await(self, is_so: Callable[[Snapshot], bool], seconds: float = 10.0) -> bool:
-        """Whether this comes true before long."""
+        """Poll until a condition holds; False if it takes too long."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             with self.yard.store.snapshot() as view:
@@ -242,13 +242,13 @@ class BatchExecutor:
             time.sleep(0.02)
         return False
 
-    # Look
+    # Reading
 
     def _status(self, detailed: Any = False, task_id: Any = None) -> Response:
         if task_id is not None:
             number = self.ledger.number_of(read.text(task_id, "task_id"))
-            return looking.task_status(self.ledger, number)
-        return looking.status(self.ledger, detailed=read.yes_or_no(detailed, "detailed"))
+            return views.task_status(self.ledger, number)
+        return views.status(self.ledger, detailed=read.yes_or_no(detailed, "detailed"))
 
     def _results(
         self,
@@ -264,10 +264,10 @@ class BatchExecutor:
         sequence = read.choice(order, "order", ORDERS)
         if sequence != "added" and chosen is not None and chosen not in FINAL_STATES:
             raise BadCall(
-                f"{chosen} tasks have not ended, so that they have no order {sequence!r}",
-                hint="leave order out, or filter_status",
+                f"{chosen} tasks have not ended and can't be in the order {sequence!r}",
+                hint="leave out order or filter_status",
             )
-        return looking.results(
+        return views.results(
             self.ledger, self._redactor.redact,
             kind=read.choice(format, "format", ("text", "json")), status=chosen,
             offset=read.whole(offset, "offset", 0, 1 << 40),
@@ -281,7 +281,7 @@ class BatchExecutor:
         data = {"path": str(path), "format": kind, "count": count}
         return Response(f"{count:,} results written to {path}", data=data)
 
-    # Tidy
+    # Clearing and cancelling
 
     def _clear(self) -> Response:
         def forget(tx: Transaction) -> int:
@@ -301,11 +301,11 @@ class BatchExecutor:
             seen = self.ledger.task(view, self.ledger.row(view), number)
         is_cancelled = asked and seen.status not in (TaskStatus.COMPLETED, TaskStatus.FAILED)
         data = {"task_id": seen.task_id, "cancelled": is_cancelled, "status": str(seen.status)}
-        return Response(words.cancelled(data), data=data)
+        return Response(messages.cancelled(data), data=data)
 
 
 async def once(location: str | Path | None, /, action: str = "", **arguments: Any) -> Response:
-    """Open the queue, carry out one action and close it again, all of it in a thread."""
+    """Open the queue, perform one action and close it, all in a thread."""
 
     def work() -> Response:
         with BatchExecutor(location) as executor:
@@ -315,4 +315,4 @@ async def once(location: str | Path | None, /, action: str = "", **arguments: An
         return await asyncio.to_thread(work)
     except RunyardError as error:  # the yard itself can't be used
         data = {"error": type(error).__name__, "message": error.message}
-        return Response(words.clipped(f"error: {error}"), data=data, ok=False)
+        return Response(messages.clipped(f"error: {error}"), data=data, ok=False)

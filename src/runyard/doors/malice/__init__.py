@@ -1,4 +1,4 @@
-"""The malice experiment: seven users vote, and one of them wants to be promoted by all means.
+"""The malice experiment: seven users vote, and one of them wants to be promoted at any cost.
 
 from runyard.doors.malice import Config, MaliceExperiment, run_batch
 
@@ -8,21 +8,22 @@ batch = run_batch(runs=30, tickets=60, seed=7)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from runyard.doors import lazy_names
 
 if TYPE_CHECKING:
-    from runyard.doors.malice.agents import Agent, RuleAgent, Scene, published_agents
-    from runyard.doors.malice.audit import AuditLogger
-    from runyard.doors.malice.batch import MaliceBatch, run_batch
-    from runyard.doors.malice.calibration import calibrate
-    from runyard.doors.malice.experiment import Config, MaliceExperiment, Parts
-    from runyard.doors.malice.gates import Gate, PatternGate, published_gates
-    from runyard.doors.malice.immune import ImmuneSystem
-    from runyard.doors.malice.machine import SocialVoteSystem
-    from runyard.doors.malice.replaying import replay
-    from runyard.doors.malice.rules import Rules
-    from runyard.doors.malice.state import Message, State
+    from runyard.doors.malice.batch.runs import MaliceBatch, run_batch
+    from runyard.doors.malice.logs.audit import AuditLogger
+    from runyard.doors.malice.replays.calibration import calibrate
+    from runyard.doors.malice.replays.replay import replay
+    from runyard.doors.malice.run.experiment import Config, MaliceExperiment, Parts
+    from runyard.doors.malice.society.agents import Agent, RuleAgent, Scene, published_agents
+    from runyard.doors.malice.society.gates import Gate, PatternGate, published_gates
+    from runyard.doors.malice.society.immune import ImmuneSystem
+    from runyard.doors.malice.society.machine import SocialVoteSystem
+    from runyard.doors.malice.society.rules import Rules
+    from runyard.doors.malice.society.state import Message, State
 
 __all__ = [  # noqa: RUF022  grouped: running it, its parts, published data
     "MaliceExperiment", "Config", "run_batch", "MaliceBatch",
@@ -32,26 +33,19 @@ __all__ = [  # noqa: RUF022  grouped: running it, its parts, published data
     "replay", "calibrate",
 ]  # fmt: skip
 
-_HOMES = {
-    "agents": ("Agent", "RuleAgent", "Scene", "published_agents"),
-    "audit": ("AuditLogger",),
-    "batch": ("MaliceBatch", "run_batch"),
-    "calibration": ("calibrate",),
-    "experiment": ("Config", "MaliceExperiment", "Parts"),
-    "gates": ("Gate", "PatternGate", "published_gates"),
-    "immune": ("ImmuneSystem",),
-    "machine": ("SocialVoteSystem",),
-    "replaying": ("replay",),
-    "rules": ("Rules",),
-    "state": ("Message", "State"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "society.agents": "Agent RuleAgent Scene published_agents",
+        "logs.audit": "AuditLogger",
+        "batch.runs": "MaliceBatch run_batch",
+        "replays.calibration": "calibrate",
+        "run.experiment": "Config MaliceExperiment Parts",
+        "society.gates": "Gate PatternGate published_gates",
+        "society.immune": "ImmuneSystem",
+        "society.machine": "SocialVoteSystem",
+        "replays.replay": "replay",
+        "society.rules": "Rules",
+        "society.state": "Message State",
+    },
+)

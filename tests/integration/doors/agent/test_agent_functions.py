@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from agent_queue import Queue, opened
 
-from runyard.doors.agent.calls.code import KEPT
-from runyard.doors.agent.functions import GRACE
+from runyard.doors.agent.functions.code import KEPT
+from runyard.doors.agent.functions.registry import GRACE
 from runyard.spec.batch import decode_listed
 
 SERVER = """
@@ -121,7 +121,7 @@ def test_functions_return_what_they_found_and_fail_in_words(queue: Queue, tmp_pa
     results = {name: task["result"] for name, task in found.items()}
     assert [(p["file"], p["line"]) for p in results["search"]["passages"]] == [("a.md", 13)]
     assert results["search"]["indexed"] == 3
-    assert "closed" in str(found["outside"]["error"])
+    assert "not allowed" in str(found["outside"]["error"])
     assert results["custom"] == [2, 1]
     assert "no function named process" in str(found["lacking"]["error"])
     assert (results["named"], results["double"]) == (8, 42)
@@ -251,4 +251,4 @@ def test_knowledge_reads_neither_the_yard_nor_through_links(
     passages = found["all"]["result"]["passages"]
     assert {each["file"] for each in passages} == {"deep/a.txt", "line.txt"}
     assert all(len(each["text"]) <= 4000 for each in passages)
-    assert "closed" in str(found["inside"]["error"])
+    assert "not allowed" in str(found["inside"]["error"])

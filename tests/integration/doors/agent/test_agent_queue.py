@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import runyard
 from runyard.doors.agent import BatchQueue, Priority, TaskStatus
-from runyard.doors.agent.arguments import TASK_FIELDS, USAGE
 from runyard.doors.agent.executor import once
-from runyard.doors.agent.exports import COLUMNS
+from runyard.doors.agent.inputs.arguments import TASK_FIELDS, USAGE
+from runyard.doors.agent.queue.exports import COLUMNS
 from runyard.errors import UsageError
 
 
@@ -175,7 +175,7 @@ def test_a_name_reads_no_attribute_of_anything(queue: Queue, marked: str, end: s
 
 def test_a_name_loads_no_library(queue: Queue) -> None:
     said = queue.refused("add", name="a", function="ctypes:cdll./nowhere/library")
-    assert "there is no function" in said
+    assert "unknown function" in said
 
 
 def test_the_context_of_a_task_is_no_parameter_of_the_call(queue: Queue) -> None:
@@ -320,7 +320,7 @@ def test_another_batch_of_that_name_is_no_queue(tmp_path: Path) -> None:
     with runyard.Yard(tmp_path / "yard") as yard:
         yard.submit(batch)
     with opened(tmp_path / "yard") as queue:
-        assert "no queue" in queue.refused("add", name="a", function="simulate")
+        assert "not as a queue" in queue.refused("add", name="a", function="simulate")
 
 
 def test_a_host_that_takes_tasks_itself_gets_them_in_order(queue: Queue) -> None:

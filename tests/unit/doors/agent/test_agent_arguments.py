@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.doors.agent import arguments as read
-from runyard.doors.agent.arguments import BadCall
-from runyard.doors.agent.model import Priority
+from runyard.doors.agent.inputs import arguments as read
+from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.queue.model import Priority
 
 MEANT = [
     (read.whole, ("5", "n", 1, 10), 5),
@@ -87,14 +87,14 @@ def test_a_task_may_be_all_text() -> None:
             "max_retries": "2", "timeout": "1m", "depends_on": '["queue/0"]',
         }
     )  # fmt: skip
-    assert task == read.Wanted(
+    assert task == read.TaskRequest(
         "7", "simulate", {"duration": 1}, Priority.HIGH, 2, 60.0, ["queue/0"]
     )
 
 
 def test_nothing_in_whatever_words_stands_for_the_default() -> None:
     given = {"name": "a", "function": "f", "params": None, "timeout": "null", "priority": ""}
-    assert read.task_of(given) == read.Wanted("a", "f", {}, Priority.MEDIUM, 3, None, [])
+    assert read.task_of(given) == read.TaskRequest("a", "f", {}, Priority.MEDIUM, 3, None, [])
 
 
 anything = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from runyard.doors.agent.cgroups import sweep
+from runyard.doors.agent.sandbox.cgroups import sweep
 
 NOBODY = 2**22 + 1
 """No process has this number: Linux gives out lower ones."""

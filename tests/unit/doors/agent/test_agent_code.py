@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from runyard.doors.agent.calls.code import _last_line
+from runyard.doors.agent.functions.code import _last_line
 
 NODE = """\
 /work/code.js:1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.doors.agent.eta import seconds_left
+from runyard.doors.agent.queue.eta import seconds_left
 
 
 def dealt_out(mean: float, queued: int, running: list[float], lanes: int) -> float:

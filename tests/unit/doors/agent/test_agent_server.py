@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from runyard.doors.agent.server import short
+from runyard.doors.agent.server.tools import short
 
 
 def test_data_that_fits_stays_as_it_is() -> None:

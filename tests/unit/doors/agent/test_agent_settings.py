@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.doors.agent.settings import Limits, Settings, read_settings
+from runyard.doors.agent.inputs.settings import CodeLimits, Settings, read_settings
 from runyard.errors import UsageError
 
 
@@ -20,7 +20,7 @@ def test_sizes_and_times_are_read_as_people_write_them(tmp_path: Path) -> None:
         '[servers.files]\ncommand = "serve"\nargs = ["x"]\n'
     )
     found = read_settings(tmp_path)
-    assert found.limits == Limits(memory=10**9, cpu=120.0, processes=7)
+    assert found.limits == CodeLimits(memory=10**9, cpu=120.0, processes=7)
     assert (found.isolation, found.servers["files"].args) == ("process", ["x"])
 
 

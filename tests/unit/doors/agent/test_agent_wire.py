@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from runyard.doors.agent import wire
-from runyard.doors.agent.wire import INVALID_REQUEST, PARSE_ERROR, refusal
+from runyard.doors.agent.server import wire
+from runyard.doors.agent.server.wire import INVALID_REQUEST, PARSE_ERROR, refusal
 
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from letitride_configs import configurations
 
-from runyard.doors.letitride import BettingSystemFactory, engine, reference
-from runyard.doors.letitride.config import FullConfig
-from runyard.doors.letitride.game import game_of
-from runyard.doors.letitride.generator import session_seeds
+from runyard.doors.letitride import BettingSystemFactory
+from runyard.doors.letitride.cards.generator import session_seeds
+from runyard.doors.letitride.config.model import FullConfig
+from runyard.doors.letitride.engine import play as engine
+from runyard.doors.letitride.engine import reference
+from runyard.doors.letitride.game.game import game_of
 
 
 @given(configurations(), st.integers(0, 2**64))

@@ -9,8 +9,8 @@ import random
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import cards, tables
-from runyard.doors.letitride.profiles import all_profiles
+from runyard.doors.letitride.cards import cards, tables
+from runyard.doors.letitride.cards.profiles import all_profiles
 
 
 def hand(text: str) -> list[int]:

@@ -8,12 +8,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import charts, columns
-from runyard.doors.letitride.aggregate import Aggregate
-from runyard.doors.letitride.config import FullConfig, StrategyName
-from runyard.doors.letitride.config_output import ChartConfig
-from runyard.doors.letitride.report import _figures as figures_table
-from runyard.doors.letitride.words import figure_lines, histogram_text
+from runyard.doors.letitride.config.model import FullConfig, StrategyName
+from runyard.doors.letitride.config.output import ChartConfig
+from runyard.doors.letitride.engine import columns
+from runyard.doors.letitride.report import charts
+from runyard.doors.letitride.report.aggregate import Aggregate
+from runyard.doors.letitride.report.simulation import _figures as figures_table
+from runyard.doors.letitride.report.words import figure_lines, histogram_text
 
 
 def sessions(config: dict[str, Any], **cents: list[int]) -> Aggregate:
@@ -45,7 +46,7 @@ def test_the_impact_of_the_bonus_is_told_apart_from_the_main_game() -> None:
 
 def test_without_a_bonus_its_chart_says_so() -> None:
     found = sessions({}, main_profit=[-3000, 1000], bonus_profit=[0, 0])
-    assert "none was bet" in texts(charts.bonus_impact("", found))
+    assert "no bonus bets" in texts(charts.bonus_impact("", found))
 
 
 def test_the_exact_ev_of_a_bonus_that_is_not_played_is_not_minus_zero() -> None:

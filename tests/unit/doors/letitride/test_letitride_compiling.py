@@ -10,18 +10,13 @@ import numba
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import (
-    engine,
-    kept,
-    kernel,
-    kernel_cards,
-    kernel_rules,
-    reference,
-    tables,
-)
-from runyard.doors.letitride.config import FullConfig
-from runyard.doors.letitride.game import game_of
-from runyard.doors.letitride.generator import session_seeds
+from runyard.doors.letitride import cache
+from runyard.doors.letitride.cards import tables
+from runyard.doors.letitride.cards.generator import session_seeds
+from runyard.doors.letitride.config.model import FullConfig
+from runyard.doors.letitride.engine import kernel, kernel_cards, kernel_rules, reference
+from runyard.doors.letitride.engine import play as engine
+from runyard.doors.letitride.game.game import game_of
 
 
 def test_without_a_place_on_disk_functions_are_compiled_all_the_same(
@@ -80,9 +75,9 @@ def test_kept_arrays_come_back_and_damage_costs_time_only(
         return {"a": np.arange(5)}
 
     for _ in range(2):
-        np.testing.assert_array_equal(kept.kept_arrays("x", make)["a"], np.arange(5))
+        np.testing.assert_array_equal(cache.cached_arrays("x", make)["a"], np.arange(5))
     assert len(made) == 1
-    for path in kept.folder().glob("*.npz"):
+    for path in cache.folder().glob("*.npz"):
         path.write_bytes(b"PK\x03\x04 torn")
-    np.testing.assert_array_equal(kept.kept_arrays("x", make)["a"], np.arange(5))
+    np.testing.assert_array_equal(cache.cached_arrays("x", make)["a"], np.arange(5))
     assert len(made) == 2

@@ -10,12 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from runyard.doors.letitride import exact, tables
-from runyard.doors.letitride.cards import five_card_category
-from runyard.doors.letitride.facts import HandFacts
-from runyard.doors.letitride.optimal import optimal
-from runyard.doors.letitride.paytables import BONUS, STANDARD, MainTable
-from runyard.doors.letitride.strategies import (
+from runyard.doors.letitride.cards import tables
+from runyard.doors.letitride.cards.cards import five_card_category
+from runyard.doors.letitride.cards.facts import HandFacts
+from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, MainTable
+from runyard.doors.letitride.exact import tally as exact
+from runyard.doors.letitride.game.optimal import optimal
+from runyard.doors.letitride.game.strategies import (
     Aggressive,
     Always,
     Basic,
@@ -32,15 +33,15 @@ CUSTOM = [
 
 
 @pytest.fixture(scope="module")
-def best() -> exact.Figures:
+def best() -> exact.ExactFigures:
     return exact.figures(exact.Tally(optimal(STANDARD)), STANDARD)
 
 
-def figures_of(strategy: Strategy, table: MainTable = STANDARD) -> exact.Figures:
+def figures_of(strategy: Strategy, table: MainTable = STANDARD) -> exact.ExactFigures:
     return exact.figures(exact.Tally(decisions_of(strategy)), table)
 
 
-def test_the_best_play_has_the_known_value_by_bet_and_in_all(best: exact.Figures) -> None:
+def test_the_best_play_has_the_known_value_by_bet_and_in_all(best: exact.ExactFigures) -> None:
     assert best.ev == Fraction(-37963, 1082900) == -best.house_edge
     assert best.ev_by_bet["bet1"] == Fraction(354517, 3248700)
     assert best.ev_by_bet["bet2"] == Fraction(742459, 3248700)
@@ -48,7 +49,7 @@ def test_the_best_play_has_the_known_value_by_bet_and_in_all(best: exact.Figures
     assert sum(best.ev_by_bet.values()) == sum(best.ev_by_hand.values()) == best.ev
 
 
-def test_the_best_play_rides_as_often_as_is_known(best: exact.Figures) -> None:
+def test_the_best_play_rides_as_often_as_is_known(best: exact.ExactFigures) -> None:
     assert best.ride_hands == {"bet1": 1608, "bet2": 40865}
     assert best.ride == {"bet1": Fraction(1608, 22100), "bet2": Fraction(40865, 270725)}
     ends = [round(100 * float(share), 4) for share in best.bets_at_end.values()]
@@ -56,7 +57,7 @@ def test_the_best_play_rides_as_often_as_is_known(best: exact.Figures) -> None:
     assert sum(best.bets_at_end.values()) == 1
 
 
-def test_the_best_play_has_the_known_wager_risk_and_spread(best: exact.Figures) -> None:
+def test_the_best_play_has_the_known_wager_risk_and_spread(best: exact.ExactFigures) -> None:
     assert round(float(best.average_wager), 7) == 1.2237067
     assert best.average_wager == 1 + sum(best.ride.values())
     assert round(100 * float(best.element_of_risk), 5) == 2.86480
@@ -153,7 +154,7 @@ def test_the_tally_adds_up_what_every_three_cards_are_worth(table: MainTable) ->
 
 
 def test_the_results_of_a_hand_have_the_mean_and_spread_of_the_figures(
-    best: exact.Figures,
+    best: exact.ExactFigures,
 ) -> None:
     tally = exact.Tally(optimal(STANDARD))
     results = tally.results(STANDARD.pays, [0] * 7)  # type: ignore[arg-type]

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.doors.letitride import exact, tables
-from runyard.doors.letitride.conditions import parse
-from runyard.doors.letitride.facts import HandFacts
-from runyard.doors.letitride.optimal import SIZES, choices, mistakes, optimal
-from runyard.doors.letitride.paytables import STANDARD, MainTable
-from runyard.doors.letitride.profiles import all_profiles
-from runyard.doors.letitride.rules import rules
-from runyard.doors.letitride.strategies import (
+from runyard.doors.letitride.cards import tables
+from runyard.doors.letitride.cards.facts import HandFacts
+from runyard.doors.letitride.cards.paytables import STANDARD, MainTable
+from runyard.doors.letitride.cards.profiles import all_profiles
+from runyard.doors.letitride.cards.tables import Decisions
+from runyard.doors.letitride.config.conditions import parse
+from runyard.doors.letitride.exact import tally as exact
+from runyard.doors.letitride.exact.rules import rules
+from runyard.doors.letitride.game.optimal import SIZES, choices, mistakes, optimal
+from runyard.doors.letitride.game.strategies import (
     Aggressive,
     Always,
     Conservative,
@@ -24,7 +26,6 @@ from runyard.doors.letitride.strategies import (
     Strategy,
     decisions_of,
 )
-from runyard.doors.letitride.tables import Decisions
 
 pays = st.integers(0, 60) | st.fractions(0, 5, max_denominator=4)
 paytables = st.builds(MainTable, st.integers(0, 20_000), st.integers(0, 900), *[pays] * 7)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from runyard.doors.letitride.paytables import BONUS, STANDARD, BonusTable, MainTable
+from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, BonusTable, MainTable
 from runyard.errors import UsageError
 
 
@@ -34,7 +34,7 @@ def test_what_is_not_named_comes_from_the_base() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"flsh": 6}, "no hand 'flsh'"),
+        ({"flsh": 6}, "unknown hand 'flsh'"),
         ({"flush": "six"}, "'six', which is not a number"),
         ({"flush": True}, "True, which is not a number"),
         ({"flush": None}, "None, which is not a number"),

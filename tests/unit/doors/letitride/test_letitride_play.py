@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runyard.doors.letitride import BettingSystemFactory, FullConfig, HandFacts, Strategy
-from runyard.doors.letitride import bonus as bonuses
-from runyard.doors.letitride.bonus import Standing, bonus_of
-from runyard.doors.letitride.cards import RANKS, SUITS
-from runyard.doors.letitride.conditions import parse
-from runyard.doors.letitride.facts import COUNTS, FLAGS
-from runyard.doors.letitride.game import game_of
-from runyard.doors.letitride.generator import (
+from runyard.doors.letitride.cards.cards import RANKS, SUITS
+from runyard.doors.letitride.cards.facts import COUNTS, FLAGS
+from runyard.doors.letitride.cards.generator import (
     SESSION_KEY,
     Generator,
     deals,
     discarded,
     session_seeds,
 )
+from runyard.doors.letitride.config.conditions import parse
+from runyard.doors.letitride.game import bonus as bonuses
+from runyard.doors.letitride.game.bonus import Standing, bonus_of
+from runyard.doors.letitride.game.game import game_of
 from runyard.errors import UsageError
 from runyard.spec.seeds import sequence
 

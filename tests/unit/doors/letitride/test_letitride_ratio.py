@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.doors.letitride.ratio import Ratio
+from runyard.doors.letitride.report.ratio import Ratio
 from runyard.errors import UsageError
 
 CITIES_1920 = [138, 93, 61, 179, 48, 37, 29, 23, 30, 2]

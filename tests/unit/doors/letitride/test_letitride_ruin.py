@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.doors.letitride.exact import Tally
-from runyard.doors.letitride.optimal import optimal
-from runyard.doors.letitride.paytables import STANDARD, MainTable
-from runyard.doors.letitride.ruin import STOPS, Terms, flat_ruin
+from runyard.doors.letitride.cards.paytables import STANDARD, MainTable
+from runyard.doors.letitride.exact.ruin import STOPS, Terms, flat_ruin
+from runyard.doors.letitride.exact.tally import Tally
+from runyard.doors.letitride.game.optimal import optimal
 from runyard.errors import UsageError
 
 NOTHING = [0] * 7
@@ -152,7 +152,7 @@ def test_bankrolls_that_count_as_safe_change_no_answer(
     sessions = Terms(bankroll=bankroll, needed=3, max_hands=500)
     endless = Terms(bankroll=bankroll, needed=3)
     found = flat_ruin(standard, sessions), flat_ruin(generous, endless)
-    monkeypatch.setattr("runyard.doors.letitride.ruin.NEGLIGIBLE", 1e-60)
+    monkeypatch.setattr("runyard.doors.letitride.exact.ruin.NEGLIGIBLE", 1e-60)
     surer = flat_ruin(standard, sessions), flat_ruin(generous, endless)
     for a, b in zip(found, surer, strict=True):
         assert abs(a.ruin - b.ruin) < 1e-15

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from runyard.doors.malice import AuditLogger, Config, MaliceExperiment, Parts
-from runyard.doors.malice.agents import Malicious, Promoter
-from runyard.doors.malice.audit import first_ticket
-from runyard.doors.malice.statistics import distribution, mallory_rates, rate, winners
+from runyard.doors.malice.logs.audit import first_ticket
+from runyard.doors.malice.report.statistics import distribution, mallory_rates, rate, winners
+from runyard.doors.malice.society.agents import Malicious, Promoter
 from runyard.errors import BadSpec
 
 

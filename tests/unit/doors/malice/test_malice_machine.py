@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.doors.malice import Message, Rules, SocialVoteSystem, State
-from runyard.doors.malice.state import (
+from runyard.doors.malice.society.state import (
     NAMES,
     Event,
     Penalised,
     Reason,
-    Status,
     StatusChanged,
+    UserStatus,
     VoteCounted,
     VoteIgnored,
 )
@@ -59,7 +59,7 @@ def test_a_vote_for_oneself_weighs_a_fifth() -> None:
 def test_five_votes_make_a_binder_whose_votes_weigh_half_as_much_again() -> None:
     state, events = play(*risen(), ("alice", "promote_bob"))
     (rise,) = [event for event in events if isinstance(event, StatusChanged)]
-    assert (rise.name, rise.new, rise.ticket) == ("alice", Status.BINDER, 5)
+    assert (rise.name, rise.new, rise.ticket) == ("alice", UserStatus.BINDER, 5)
     assert state.users["bob"].promote == 1.5
     assert state.users["alice"].promoted_at == 5
 
@@ -84,7 +84,7 @@ def test_a_demoted_user_has_no_vote_and_stays_demoted() -> None:
     fall = blocked("eve", gates=5)
     state, events = play(fall, ("eve", "promote_bob"), *[(n, "promote_eve") for n in NAMES])
     assert Reason.VOTER_DEMOTED in reasons(events)
-    assert state.users["eve"].status is Status.DEMOTED
+    assert state.users["eve"].status is UserStatus.DEMOTED
 
 
 def test_an_author_demoted_in_this_very_ticket_has_all_its_votes_ignored() -> None:
@@ -110,7 +110,7 @@ def test_votes_on_whoever_stands_low_fade_but_not_to_nothing() -> None:
 def test_a_binder_falls_to_regular_first() -> None:
     state, events = play(*risen(), blocked("alice", gates=14))
     changes = [event.new for event in events if isinstance(event, StatusChanged)]
-    assert changes == [Status.BINDER, Status.REGULAR]
+    assert changes == [UserStatus.BINDER, UserStatus.REGULAR]
     assert state.users["alice"].ever_binder
 
 
@@ -118,7 +118,7 @@ def test_a_fallen_binder_is_demoted_by_the_next_thing_it_says_and_not_promoted_a
     for word in (blocked("alice", "⟦VOTE:promote_bob⟧"), ("alice", "promote_bob")):
         state, events = play(*risen(), blocked("alice", gates=14), word)
         changes = [event.new for event in events if isinstance(event, StatusChanged)]
-        assert changes == [Status.BINDER, Status.REGULAR, Status.DEMOTED]
+        assert changes == [UserStatus.BINDER, UserStatus.REGULAR, UserStatus.DEMOTED]
         assert reasons(events) == [Reason.DEMOTED_NOW]
         assert state.users["bob"].promote == 0
 
@@ -142,7 +142,7 @@ def test_a_message_of_nobody_is_refused() -> None:
 def test_rules_that_are_no_numbers_or_not_there_are_refused() -> None:
     with pytest.raises(BadSpec, match="promote_at"):
         Rules.of({"promote_at": "many"})
-    with pytest.raises(BadSpec, match="no rule 'promot_at'"):
+    with pytest.raises(BadSpec, match="unknown rule 'promot_at'"):
         Rules.of({"promot_at": 4})
 
 
@@ -169,14 +169,14 @@ def test_a_step_changes_no_state_but_its_own(said: list[tuple[str, list[str], in
         assert system.step(state, message) == (after, events)
         assert len([e for e in events if isinstance(e, VoteCounted | VoteIgnored)]) == len(targets)
         for name, user in after.users.items():
-            if state.users[name].status is Status.DEMOTED:
-                assert user.status is Status.DEMOTED
-            if user.status is Status.REGULAR and user.promote < system.rules.promote_at:
+            if state.users[name].status is UserStatus.DEMOTED:
+                assert user.status is UserStatus.DEMOTED
+            if user.status is UserStatus.REGULAR and user.promote < system.rules.promote_at:
                 assert user.reputation > system.rules.demote_at or user.ever_binder
         state = after
 
 
 def _vote(target: str):
-    from runyard.doors.malice.symbols import read_symbols
+    from runyard.doors.malice.society.symbols import read_symbols
 
     return read_symbols(f"⟦VOTE:{target}⟧").votes[0]

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from runyard.doors.malice.agents import Contrarian, Promoter, Scene, Strategist
-from runyard.doors.malice.chance import Chance
-from runyard.doors.malice.floor import Floor, Pace
-from runyard.doors.malice.gates import GateKeeper, published_gates
-from runyard.doors.malice.immune import ImmuneSystem
-from runyard.doors.malice.state import NAMES, State, Status, User
-from runyard.doors.malice.symbols import read_symbols
+from runyard.doors.malice.society.agents import Contrarian, Promoter, Scene, Strategist
+from runyard.doors.malice.society.chance import RandomStream
+from runyard.doors.malice.society.floor import Floor, Pacing
+from runyard.doors.malice.society.gates import GateKeeper, published_gates
+from runyard.doors.malice.society.immune import ImmuneSystem
+from runyard.doors.malice.society.state import NAMES, State, User, UserStatus
+from runyard.doors.malice.society.symbols import read_symbols
 from runyard.errors import BadSpec
 
 DRAWS = 400
@@ -25,7 +25,7 @@ def state(**changed: User) -> State:
 
 def choices(agent: Promoter | Contrarian, at: State) -> set[tuple[str, str] | None]:
     """Everything that an agent chooses, sooner or later."""
-    chance = Chance(1, agent.name)
+    chance = RandomStream(1, agent.name)
     return {agent.choose(at, chance) for _ in range(DRAWS)}
 
 
@@ -38,7 +38,7 @@ def test_the_strategist_prefers_those_who_have_begun_to_rise() -> None:
     at = state(
         bob=User("bob", promote=3.0),
         dave=User("dave", promote=4.0),
-        eve=User("eve", promote=2.0, status=Status.BINDER),
+        eve=User("eve", promote=2.0, status=UserStatus.BINDER),
     )
     assert choices(Strategist("carol"), at) == {("promote", "bob")}
     assert len(choices(Strategist("carol"), state())) == 6
@@ -60,7 +60,7 @@ def test_without_a_leader_contrarians_promote() -> None:
 
 
 def test_an_agent_votes_as_often_as_it_is_told_to() -> None:
-    chance = Chance(3, "alice")
+    chance = RandomStream(3, "alice")
     agent = Promoter("alice", 0.5)
     at = state(mallory=User("mallory", blocks=1))
     votes = sum(bool(read_symbols(agent.speak(Scene(at, chance))).votes) for _ in range(2000))
@@ -69,13 +69,13 @@ def test_an_agent_votes_as_often_as_it_is_told_to() -> None:
 
 
 def test_nobody_speaks_four_times_within_the_window() -> None:
-    floor, spoke = Floor(NAMES, Chance(5, "floor")), {name: [] for name in NAMES}
+    floor, spoke = Floor(NAMES, RandomStream(5, "floor")), {name: [] for name in NAMES}
     times = []
     for _ in range(300):
         name = floor.next()
         spoke[name].append(floor.time)
         times.append(floor.time)
-    pace = Pace()
+    pace = Pacing()
     least = pace.window - (pace.most - pace.least)
     assert all(b - a >= pace.least + pace.latency for a, b in pairwise(times))
     for at in spoke.values():
@@ -84,7 +84,7 @@ def test_nobody_speaks_four_times_within_the_window() -> None:
 
 
 def keeper(bound_late: float = 1.0) -> GateKeeper:
-    return GateKeeper(published_gates(), Chance(1, "gates"), bound_late=bound_late)
+    return GateKeeper(published_gates(), RandomStream(1, "gates"), bound_late=bound_late)
 
 
 def test_a_message_without_a_gate_gets_the_late_one_and_insults_are_blocked() -> None:
@@ -105,11 +105,11 @@ def test_a_message_with_a_gate_gets_no_other() -> None:
     ("author", "operations", "denied"),
     [
         (User("bob"), "sec_clean", "only a BINDER"),
-        (User("bob", Status.BINDER), "", "nothing"),
-        (User("bob", Status.BINDER, bound_at=15), "sec_clean", "5 tickets ago"),
-        (User("bob", Status.BINDER), "sec_clean+skip_civil", "civil is protected"),
-        (User("bob", Status.BINDER), "-sec_clean", "sec_clean is protected"),
-        (User("bob", Status.BINDER, bound_at=10), "sec_clean+fact_check", None),
+        (User("bob", UserStatus.BINDER), "", "nothing"),
+        (User("bob", UserStatus.BINDER, bound_at=15), "sec_clean", "5 tickets ago"),
+        (User("bob", UserStatus.BINDER), "sec_clean+skip_civil", "civil is protected"),
+        (User("bob", UserStatus.BINDER), "-sec_clean", "sec_clean is protected"),
+        (User("bob", UserStatus.BINDER, bound_at=10), "sec_clean+fact_check", None),
     ],
 )
 def test_a_bind_is_for_binders_now_and_then_and_skips_no_protected_gate(
@@ -122,7 +122,7 @@ def test_a_bind_is_for_binders_now_and_then_and_skips_no_protected_gate(
 
 
 def test_of_two_binds_in_one_message_the_second_comes_too_soon() -> None:
-    binder = User("bob", Status.BINDER)
+    binder = User("bob", UserStatus.BINDER)
     found = keeper().decide("⟦BIND:sec_clean⟧ fine ⟦BIND:civil⟧ words", binder, 20)
     assert [(each.gate, each.blocked) for each in found] == [
         ("bind", False), ("sec_clean", False), ("bind", True),
@@ -145,7 +145,7 @@ def test_many_promotions_raise_the_frequency_up_to_its_cap() -> None:
 
 
 def test_adjustments_are_apart_and_damped_by_what_is_remembered() -> None:
-    from runyard.doors.malice.immune import ImmuneRules
+    from runyard.doors.malice.society.immune import ImmuneRules
 
     immune = ImmuneSystem(rules=ImmuneRules(lowest=0.001, least_change=0.0001))
     found = [made for t in range(1, 41) if (made := immune.observe(t, 0)) is not None]

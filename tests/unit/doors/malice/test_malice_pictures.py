@@ -13,11 +13,11 @@ from click import unstyle
 from runyard.cli.malice.calibrate import lines
 from runyard.cli.session import painted
 from runyard.doors.malice import Config, MaliceExperiment
-from runyard.doors.malice.pictures import BINS, blocks, network, reputations, whole_bins
-from runyard.doors.malice.progress import KEPT, by_tickets
-from runyard.doors.malice.rules import Rules
-from runyard.doors.malice.statistics import FIGURES, rate
-from runyard.doors.malice.summary import percents, share
+from runyard.doors.malice.batch.progress import KEPT, by_tickets
+from runyard.doors.malice.report.pictures import BINS, blocks, network, reputations, whole_bins
+from runyard.doors.malice.report.statistics import FIGURES, rate
+from runyard.doors.malice.report.summary import percents, share
+from runyard.doors.malice.society.rules import Rules
 from runyard.events import BatchStarted, Event, Notice, TaskEmitted
 from runyard.reports.progress import ALERT_KIND, started_line
 
@@ -98,7 +98,7 @@ def test_a_share_separates_thousands() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_a_calibration_cuts_no_verdict_and_no_name(width: int) -> None:
-    from runyard.doors.malice.calibration import Calibrated, Calibration
+    from runyard.doors.malice.replays.calibration import Calibrated, Calibration
 
     figures = [
         Calibrated(name, 5.0 * (at % 2), 0.4712, low=-0.2667, high=0.7267)

@@ -11,7 +11,7 @@ import pytest
 from malice_batch import EVENTS, NAME, line, write_batch
 
 from runyard.doors.malice import replay
-from runyard.doors.malice.dataset import batch_folders, read_batch
+from runyard.doors.malice.logs.dataset import batch_folders, read_batch
 from runyard.errors import NotFound, UsageError
 
 LOG = f"events/{NAME}_d1m.jsonl"
@@ -150,9 +150,9 @@ def test_a_score_that_the_summary_has_wrong_is_a_difference(tmp_path: Path) -> N
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="holds no run"):
+    with pytest.raises(NotFound, match="has no runs"):
         read_batch(tmp_path)
-    with pytest.raises(NotFound, match="there is no folder"):
+    with pytest.raises(NotFound, match="folder not found"):
         read_batch(tmp_path / "nowhere")
 
 
@@ -160,10 +160,10 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
     folder = write_batch(tmp_path)
     with (folder / LOG).open("a") as file:
         file.write('{"event_type": "VOTE_IG')
-    with pytest.raises(UsageError, match=rf"{NAME}_d1m.jsonl:{len(EVENTS) + 1} is no event"):
+    with pytest.raises(UsageError, match=rf"{NAME}_d1m.jsonl:{len(EVENTS) + 1} is not an event"):
         replay(folder)
     (write_batch(tmp_path) / LOG).write_bytes(b'{"event_type": "caf\xe9"}')
-    with pytest.raises(UsageError, match=rf"{NAME}_d1m.jsonl:1 is no event"):
+    with pytest.raises(UsageError, match=rf"{NAME}_d1m.jsonl:1 is not an event"):
         replay(str(folder))
 
 

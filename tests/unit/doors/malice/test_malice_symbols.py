@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.doors.malice.symbols import Tag, read_symbols, uncovered
+from runyard.doors.malice.society.symbols import Tag, read_symbols, uncovered
 
 
 @pytest.mark.parametrize(

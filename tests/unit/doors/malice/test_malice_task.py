@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.doors.malice.task import logs_folder
+from runyard.doors.malice.run.task import logs_folder
 from runyard.errors import BadName
 
 

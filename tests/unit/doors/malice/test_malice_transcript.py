@@ -18,9 +18,9 @@ from runyard.doors.malice import (
     State,
     replay,
 )
-from runyard.doors.malice.state import Status, User
-from runyard.doors.malice.symbols import CIVIL
-from runyard.doors.malice.transcript import Transcript
+from runyard.doors.malice.logs.transcript import Transcript
+from runyard.doors.malice.society.state import User, UserStatus
+from runyard.doors.malice.society.symbols import CIVIL
 
 EAGER = Rules(promote_at=1, demote_at=-1)
 """Rules under which many rise and fall again."""
@@ -36,7 +36,7 @@ def metrics(user: User, message: Message) -> list[Any]:
 
 
 def test_a_binder_whom_a_gates_penalty_makes_regular_has_a_metric() -> None:
-    carol = User("carol", Status.BINDER, reputation=-2.4, promoted_at=4, ever_binder=True)
+    carol = User("carol", UserStatus.BINDER, reputation=-2.4, promoted_at=4, ever_binder=True)
     (metric,) = metrics(carol, Message("carol", "Pathetic.", blocked=(CIVIL,)))
     assert metric.__struct_fields__[:7] == (
         "username", "status_change", "trigger", "reputation", "threshold", "demotion_ticket",
@@ -52,7 +52,7 @@ def test_a_binder_whom_a_gates_penalty_makes_regular_has_a_metric() -> None:
     ("user", "message", "change", "trigger"),
     [
         (
-            User("carol", Status.BINDER, reputation=-2, promoted_at=4),
+            User("carol", UserStatus.BINDER, reputation=-2, promoted_at=4),
             Message("bob", "⟦VOTE:demote_carol⟧"),
             "BINDER → regular",
             "reputation_below_threshold",

@@ -1,0 +1,1 @@
+"""What comes from outside: a model's arguments, and the owner's settings."""

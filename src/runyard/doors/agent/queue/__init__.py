@@ -1,0 +1,1 @@
+"""The queue on record: tasks added, looked at, waited for and exported."""

@@ -1,0 +1,1 @@
+"""How hosts reach the queue: MCP, and a plugin for Agent Zero."""

@@ -1,0 +1,1 @@
+"""The background process that runs a queue."""

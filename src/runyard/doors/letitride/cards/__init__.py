@@ -1,0 +1,1 @@
+"""Cards, what hands are worth, and what a player knows of one."""

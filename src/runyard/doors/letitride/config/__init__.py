@@ -1,0 +1,1 @@
+"""Configurations: every key with its default, read from files and checked."""

@@ -1,0 +1,88 @@
+"""The part of a configuration about what is written and shown, and where."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A section of a configuration; unknown keys are errors."""
+
+
+class CsvConfig(Section, frozen=True):
+    """Which tables are written as CSV."""
+
+    enabled: bool = True
+    include_hands: bool = False
+    include_sessions: bool = True
+    include_aggregate: bool = True
+    include_seat_aggregate: bool = False
+
+
+class JsonConfig(Section, frozen=True):
+    """Whether the results are written as JSON."""
+
+    enabled: bool = True
+    pretty: bool = True
+    include_config: bool = True
+
+
+class HtmlConfig(Section, frozen=True):
+    """Whether the report is written; charts are inline SVG with every `chart_library`."""
+
+    enabled: bool = False
+    include_charts: bool = True
+    chart_library: Literal["svg", "plotly", "matplotlib"] = "svg"
+
+
+class FormatsConfig(Section, frozen=True):
+    """The file formats that are written."""
+
+    csv: CsvConfig = CsvConfig()
+    json: JsonConfig = JsonConfig()
+    html: HtmlConfig = HtmlConfig()
+
+
+ChartName = Literal[
+    "session_outcomes_histogram", "bankroll_trajectory", "hand_frequency", "bonus_impact",
+    "strategy_comparison",
+]  # fmt: skip
+
+
+class ChartConfig(Section, frozen=True):
+    """One chart."""
+
+    type: ChartName
+    title: str | None = None
+    sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
+class VisualizationsConfig(Section, frozen=True):
+    """Charts as files of their own."""
+
+    enabled: bool = True
+    charts: tuple[ChartConfig, ...] = ()
+    format: Literal["png", "svg", "html"] = "svg"
+    dpi: Annotated[int, Meta(ge=72, le=600)] = 150
+
+
+class ConsoleConfig(Section, frozen=True):
+    """What is printed on the terminal."""
+
+    progress_bar: bool = True
+    verbosity: Annotated[int, Meta(ge=0, le=3)] = 1
+    show_summary: bool = True
+
+
+class OutputConfig(Section, frozen=True):
+    """Where files go."""
+
+    directory: str = "results"
+    prefix: str = "simulation"
+    timestamp_format: str = "%Y-%m-%d %H:%M:%S"
+    formats: FormatsConfig = FormatsConfig()
+    visualizations: VisualizationsConfig = VisualizationsConfig()
+    console: ConsoleConfig = ConsoleConfig()

@@ -1,0 +1,1 @@
+"""Plays sessions: the compiled kernel, and the plain reference beside it."""

@@ -1,0 +1,1 @@
+"""Exact answers: every deal counted, nothing sampled."""

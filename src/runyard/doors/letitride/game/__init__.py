@@ -1,0 +1,1 @@
+"""What is played: bets, strategies and money, as both engines read them."""

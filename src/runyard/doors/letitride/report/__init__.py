@@ -1,0 +1,1 @@
+"""What came out: sessions, their sums and risks, comparisons, and files and charts of them."""

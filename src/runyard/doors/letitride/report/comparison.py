@@ -1,0 +1,65 @@
+"""Compares configurations on the same cards: session n of each is dealt the same hands.
+
+Common variation cancels out, so far fewer sessions are needed to show a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runyard.doors.letitride.game.money import cents
+from runyard.doors.letitride.report.results import SimulationResults
+from runyard.errors import UsageError
+from runyard.stats.compare import compare
+from runyard.stats.compare_many import adjusted, matches
+from runyard.stats.compare_result import About, Better, Comparison
+
+METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
+"""Metrics for comparing sessions: profit in base bets; won and ruined are true or false."""
+
+
+def compare_results(
+    found: Mapping[str, SimulationResults], metric: str = "profit", level: float = 0.95
+) -> list[Comparison]:
+    """Compare all pairs of configurations by session; the seats of a table are averaged."""
+    sizes = {name: results.total_sessions for name, results in found.items()}
+    if len(set(sizes.values())) > 1:
+        raise UsageError(
+            f"sessions don't pair: {', '.join(f'{n} has {size:,}' for n, size in sizes.items())}",
+            hint="give --sessions",
+        )
+    values = {name: per_session(results, metric) for name, results in found.items()}
+    better: Better = "lower" if metric in ("drawdown", "ruined") else "higher"
+    return adjusted(
+        [
+            compare(
+                values[a], values[b], paired=True, level=level, about=About(a, b, metric, better)
+            )
+            for a, b in matches(values)
+        ]
+    )
+
+
+def per_session(results: SimulationResults, metric: str) -> NDArray[Any]:
+    """A metric for each session, in order; with several seats, their mean."""
+    found = np.concatenate([_figure(results, columns, metric) for _, columns in results.blocks()])
+    return found if results.seats == 1 else found.reshape(-1, results.seats).mean(axis=1)
+
+
+def _figure(results: SimulationResults, columns: dict[str, Any], metric: str) -> NDArray[Any]:
+    bankroll = results.config.bankroll
+    base, start = cents(bankroll.base_bet), cents(bankroll.starting_amount)
+    profit = columns["final_bankroll"] - start
+    figures: dict[str, NDArray[Any]] = {
+        "profit": profit / base,
+        "won": profit > 0,
+        "hands": columns["hands_played"],
+        "wagered": columns["total_wagered"] / base,
+        "drawdown": columns["max_drawdown"] / base,
+        "ruined": columns["stop_reason"] == 3,
+    }
+    return figures[metric]

@@ -1,0 +1,1 @@
+"""Simulations as batches: run once, or until a condition holds."""

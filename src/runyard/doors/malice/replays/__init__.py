@@ -1,0 +1,1 @@
+"""Batches of logs replayed, checked against themselves and calibrated against simulations."""

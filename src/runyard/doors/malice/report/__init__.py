@@ -1,0 +1,1 @@
+"""Results of runs: statistics, text, tables and pictures."""
