@@ -133,7 +133,7 @@ class Yard:
         recorded = self.recorded(name)
         settled = recorded.options.with_(**options)
         _check_rule(settled.until, listed=recorded.listed)
-        if settled.until is not None or (recorded.row.pending and settled.reads_values):
+        if settled.until is not None or (recorded.row.pending and settled.metrics):
             self._result(name, codec).codec_of_values()
         if recorded.row.pending:
             self.refuse_by_value(name)

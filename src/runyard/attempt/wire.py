@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runyard.attempt.trouble import Trouble
+from runyard.spec.options import Keep
 from runyard.spec.outcome import OutcomeRow, Printed
-from runyard.spec.task import Keep
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runyard.cli.session import style
+from runyard.spec.option_kinds import UNITS
 from runyard.spec.status import Status
-from runyard.spec.task import UNITS
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result

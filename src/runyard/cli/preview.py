@@ -21,7 +21,7 @@ from runyard.cli.session import Session
 from runyard.errors import NotFound
 from runyard.events import Event, Notice
 from runyard.spec.batch import decode_listed
-from runyard.spec.task import TASKS
+from runyard.spec.option_kinds import TASKS
 from runyard.store.rows import runs
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from difflib import get_close_matches
 from runyard.errors import MetricMissing
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import leaves
+from runyard.spec.option_kinds import TASKS, TIMES, UNITS
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED
-from runyard.spec.task import TASKS, TIMES, UNITS
 from runyard.stats.intervals import t_interval
 from runyard.stats.moments import Moments
 

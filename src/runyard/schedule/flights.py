@@ -13,8 +13,8 @@ from runyard.attempt.wire import Chunk, Item
 from runyard.backends.base import Backend
 from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
+from runyard.spec.options import Options
 from runyard.spec.outcome import OutcomeRow
-from runyard.spec.task import Options
 
 
 class Flight:

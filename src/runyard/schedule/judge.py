@@ -16,9 +16,9 @@ from runyard.schedule import policy
 from runyard.schedule.agenda import Agenda, Held
 from runyard.schedule.listed import cancelled_row
 from runyard.schedule.recorder import Recorder
+from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.status import FAILED
-from runyard.spec.task import Options
 from runyard.store.rows import AttemptRow
 
 DEADLINE = "Deadline"

@@ -36,8 +36,8 @@ from runyard.schedule.recorder import Recorder
 from runyard.schedule.submissions import Submissions
 from runyard.schedule.supply import Supply
 from runyard.spec.codec import decode
+from runyard.spec.options import Options
 from runyard.spec.outcome import Printed, Rows
-from runyard.spec.task import Options
 from runyard.store.rows import Claim
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 
-from runyard.spec.task import Options
+from runyard.spec.options import Options
 
 CHUNK_SECONDS = 0.04
 """Work that travels in one chunk: long enough to hide the way, short enough to stay live."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from runyard.errors import BadName
 
@@ -37,6 +38,19 @@ def slug(text: str) -> str:
     if _RESERVED.fullmatch(name):
         name = f"_{name}"
     return name[:MAX_LENGTH].rstrip("-.") or "unnamed"
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name; empty where no known name is close."""
+    close = closest(name, known)
+    return "" if close is None else f"; did you mean {close!r}?"
 
 
 def _problem(text: str) -> str | None:

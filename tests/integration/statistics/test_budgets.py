@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from command_line import Call
-from runyard.schedule.budget import FIRST
 from sample_metrics import costly, costly_or_fails, fails_always, noted_cost
 from sample_tasks import fails_until, notes
 
@@ -16,6 +15,7 @@ import runyard as ry
 from runyard import clock
 from runyard.errors import BadSpec, MetricMissing
 from runyard.events import Event, Notice
+from runyard.schedule.budget import FIRST
 from runyard.worker import Worker
 
 
