@@ -201,7 +201,7 @@ def test_a_module_edited_after_its_import_is_told(project: Project, tmp_path: Pa
 
 
 def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
-    with pytest.raises(UsageError, match="changed is 'rurun'"):
+    with pytest.raises(UsageError, match="changed: 'rurun' is not a choice"):
         project.run([1], changed="rurun")
 
 

@@ -43,6 +43,7 @@ class Budget:
         seconds: float,
         rows: Iterable[OutcomeRow],
         limit: int | None = None,
+        until: Sequence[str] = (),
     ) -> None:
         self._budget = dict(budget)
         self._shown = shown
@@ -52,16 +53,17 @@ class Budget:
         self._limit = limit  # outcomes in all after which this run ends
         names = [name for name in budget if name not in UNITS] + ([shown] if shown else [])
         self._metrics = {name: Moments(order=2) for name in names}
-        self._unseen = set(self._metrics)
+        self._until = tuple(until)  # metrics of the condition that ends the batch
+        self._unseen = {*self._metrics, *self._until}
         self._completed = 0
         self._found: dict[str, None] = {}  # metrics of the first outcomes
-        if self._metrics:
+        if self._metrics or self._unseen:
             self._add(rows)
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
         """Outcomes that came in."""
         self._done += len(rows)
-        if self._metrics:
+        if self._metrics or self._unseen:
             self._add(rows)
 
     def recorded(self, done: int) -> None:
@@ -102,18 +104,22 @@ class Budget:
         """A metric that the first outcomes don't have; at the end of a batch: that none has."""
         if self._completed < (1 if at_the_end else FIRST):
             return None
-        return next((name for name in self._metrics if name in self._unseen), None)
+        wanted = (*self._metrics, *self._until)
+        return next((name for name in wanted if name in self._unseen), None)
 
     def error(self, batch: str, missing: str) -> MetricMissing:
         """What to tell a user whose metric is missing."""
         known = list(self._found)
-        wanted = "the budget" if missing in self._budget else "the running mean"
+        close = _closest(missing, known)
+        wanted, option = "`until`", "--until …"
+        if missing in self._budget:
+            wanted, option = "the budget", f"--budget {close}=…"
+        elif missing == self._shown:
+            wanted, option = "the running mean", f"--metric {close}"
         tasks = (
             "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
         )
         listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
-        close = _closest(missing, known)
-        option = f"--budget {close}=…" if missing in self._budget else f"--metric {close}"
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
             f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} returned",
@@ -138,6 +144,8 @@ class Budget:
     def _add(self, rows: Iterable[OutcomeRow]) -> None:
         found: dict[str, list[float]] = {name: [] for name in self._metrics}
         for row in rows:
+            if not self._metrics and not self._unseen:
+                break
             if row[1] != COMPLETED:
                 continue
             self._completed += 1

@@ -251,7 +251,12 @@ class Engine:
     def _meter(self) -> Budget | None:
         """Something that watches budgets and the shown metric, where there are any."""
         options, row = self._recorded.options, self._recorded.row
-        if not options.budget and options.metric is None and self._limit is None:
+        until: tuple[str, ...] = ()
+        if options.until is not None:
+            from runyard.stats.conditions import parse_rule
+
+            until = parse_rule(options.until).metrics()
+        if not options.budget and options.metric is None and self._limit is None and not until:
             return None
         from runyard.schedule.budget import Budget
 
@@ -259,7 +264,7 @@ class Engine:
             return Budget(
                 options.budget, options.metric, self._recorded.codec, done=row.done,
                 seconds=row.seconds, rows=view.outcomes(row.id, statuses=[COMPLETED]),
-                limit=self._limit,
+                limit=self._limit, until=until,
             )  # fmt: skip
 
     def _loop(

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# By module: what it was loaded by, which `importlib.reload` makes anew, and its file's time then.
+# By module: its spec, which `importlib.reload` replaces, and the time of its file.
 _first_seen: dict[str, tuple[Any, int]] = {}
 
 
 def edited(modules: Iterable[str]) -> list[str]:
-    """Files of those of the modules that were edited since they were first asked about."""
+    """The files of modules that were edited since the first call about them."""
     found = []
     for name in sorted(modules):
         module = sys.modules.get(name)

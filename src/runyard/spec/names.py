@@ -1,4 +1,4 @@
-"""Names that are safe as a folder, a git branch and an argument on a command line."""
+"""Names that are safe as a folder, a git branch and a command-line argument; suggestions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from runyard.errors import BadName
 
 MAX_LENGTH = 100
-"""The longest name, which leaves a file system's limit of 255 room for suffixes."""
+"""The longest name, which leaves room for suffixes below a file system's limit of 255."""
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(?:\.git|con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?", re.IGNORECASE)
@@ -20,7 +20,7 @@ _ALLOWED = (
 
 
 def safe_name(text: str, what: str = "name") -> str:
-    """Return `text` if it is safe as a name; raise BadName that says why it is not."""
+    """Return `text` if it is safe as a name, else raise BadName with the reason."""
     problem = _problem(text)
     if problem is None:
         return text
@@ -29,7 +29,7 @@ def safe_name(text: str, what: str = "name") -> str:
 
 
 def slug(text: str) -> str:
-    """Turn any text into a safe name that still reads like it; a safe name stays as it is."""
+    """Turn any text into a similar safe name; a safe name is returned unchanged."""
     if _problem(text) is None:
         return text
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

@@ -87,7 +87,8 @@ def text(metavar: str) -> Kind:
 
     def read(given: Any) -> str:
         if not isinstance(given, str) or not given.strip():
-            raise BadSpec(f"{given!r} is not usable here", hint="use text that is not empty")
+            problem = "is empty" if isinstance(given, str) else "is not text"
+            raise BadSpec(f"{given!r} {problem}", hint="use text that is not empty")
         return given
 
     return Kind(form="text", read=read, metavar=metavar)

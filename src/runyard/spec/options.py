@@ -105,7 +105,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     priority: Annotated[
         int, OptionSpec(PRIORITY, "Run batches of higher priority first.", ("--priority",))
-    ] = Priority.MEDIUM
+    ] = int(Priority.MEDIUM)
     fail_fast: Annotated[
         bool,
         OptionSpec(
