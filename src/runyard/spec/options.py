@@ -64,10 +64,13 @@ SPECS: dict[str, OptionSpec] = {}
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a batch is run: limits, retries, files. Not part of a batch's identity."""
+    """How a batch is run: limits, retries, files. Not part of a batch's identity.
+
+    Durations are seconds or text such as `30s`; sizes are bytes or text such as `512MB`.
+    """
 
     retries: Annotated[
-        int, OptionSpec(integer(0), "Retry a task that fails up to N times.", ("--retries",))
+        int, OptionSpec(integer(0), "Retry a failed task up to N times.", ("--retries",))
     ] = 0
     backoff: Annotated[float, OptionSpec(WAIT, "Wait this long before the first retry.")] = 0.1
     backoff_factor: Annotated[

@@ -82,9 +82,9 @@ def test_failures_come_in_groups_with_the_command_that_reproduces_the_first(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--failures --by x", "--failures and --by exclude each other"),
-        ("--failures --metric m", "--failures and --metric exclude each other"),
-        ("--failures --status failed", "--failures and --status exclude each other"),
+        ("--failures --by x", "--failures and --by can't be combined"),
+        ("--failures --metric m", "--failures and --metric can't be combined"),
+        ("--failures --status failed", "--failures and --status can't be combined"),
         ("--metric m --status failed", "failed tasks have no metrics"),
         ("--by x --limit 2", "--limit goes by outcomes, and --by asks for summaries"),
         ("--metric m --offset 1", "--offset goes by outcomes, and --metric asks for summaries"),

@@ -170,7 +170,7 @@ def test_a_command_takes_a_parameter_as_it_is(field: str) -> None:
         ("echo hi # {x}", "in a comment"),
         ("# it's\necho '{x}'", "inside quotes"),
         ("cat <<END\n{x}\nEND", "in a here-document"),
-        ("cat <<-'END' > {x}\na {y}\nEND", "{y} stands in a here-document"),
+        ("cat <<-'END' > {x}\na {y}\nEND", "{y} is in a here-document"),
     ],
 )
 def test_a_parameter_that_the_shell_would_not_take_for_a_word_is_refused(
