@@ -1,7 +1,7 @@
-"""Writes `reference.md`, next to this file, from the code: `make docs`.
+"""Write `reference.md`, next to this file, from the code: `make docs`.
 
-Signatures, fields and comments are taken from the source text itself, and the command line's help
-from its own objects, so that the page is the same with every version of Python and of libraries.
+Signatures, fields and comments are taken from the source text, and the help of the command line
+from its objects, so that the page is the same with every version of Python and of libraries.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from runyard import backends, errors, events
 from runyard.cli.main import EXIT_CODES, SECTIONS, cli
 from runyard.reports import failures, result
 from runyard.spec import batchfile, outcome
+from runyard.spec.options import SPECS, Options
 
 HERE = Path(__file__).parent
 PAGE = HERE / "reference.md"
@@ -34,9 +35,9 @@ WIDTH = 88
 HEAD = """\
 # Reference
 
-Every public name, option, event, error, command, batch-file key and exit code. This page is
-written from the code by `make docs`; don't edit it. For how to use these things see the
-[quickstart](quickstart.md) and the [how-to](how-to.md), for why they are as they are the
+Every public name, option, event, error, command, batch-file key and exit code. `make docs` writes
+this page from the code; don't edit it. To learn how to use Runyard, see the
+[quickstart](quickstart.md) and the [how-to](how-to.md); for its design, the
 [explanation](explanation.md).
 
 - [Python](#python) · [What results are made of](#what-results-are-made-of)
@@ -46,59 +47,60 @@ written from the code by `make docs`; don't edit it. For how to use these things
 """
 
 HANDED_OUT = ("Context", "Result")
-"""Classes that users get and don't make."""
+"""Classes that users receive and don't create."""
 
 ALSO = (result.Stats, outcome.ErrorInfo, failures.FailureGroup)
-"""Classes that the public ones hand out."""
+"""Classes that the public ones return."""
 
 KEYS = {
-    "name": "The batch's name. Without it, one is made from what the batch is.",
+    "name": "The batch's name. Default: derived from the batch.",
     "run": "What to call: `module:function`, or `file.py:function` relative to the batch file.",
-    "shell": "A command instead of a function; `{x}` stands for the parameter x, quoted.",
-    "seed": "The root seed. Without it, one is chosen and recorded.",
-    "replicates": "So many tasks of each combination.",
+    "shell": "A command instead of a function; `{x}` inserts the parameter x, quoted.",
+    "seed": "The root seed. Default: chosen and recorded.",
+    "replicates": "The number of tasks per combination.",
     "common_random_numbers": "Leave the variant (in a grid: every parameter) out of the seed.",
     "codec": "How values are stored: `msgpack` or `pickle`.",
-    "params": "`[params]`: parameters that are the same for every task.",
+    "params": "`[params]`: parameters with one value for all tasks.",
     "grid": "`[grid]`: lists of values; every combination of them.",
-    "variant": "`[[variant]]`: a table of parameters each.",
-    "case": "`[[case]]`: a table of parameters each; every variant meets every case.",
-    "task": "`[[task]]`: a task of its own each, in place of a function, grid and cases.",
+    "variant": "`[[variant]]`: one table of parameters for each variant.",
+    "case": "`[[case]]`: one table of parameters for each case; every variant runs on every case.",
+    "task": "`[[task]]`: one table for each task, instead of a function, grid and cases.",
     "options": "`[options]`: any of the [options](#runyardoptions).",
 }
 TASK_KEYS = {
     "run": KEYS["run"],
     "shell": KEYS["shell"],
-    "name": "What `after` of other tasks refers to.",
+    "name": "The name that `after` of other tasks refers to.",
     "params": "Its parameters.",
     "after": "Names of the tasks that must complete first.",
-    "priority": "`low`, `medium`, `high` or `critical`; the batch's by default.",
-    "timeout": "For one attempt; the batch's by default.",
-    "retries": "Errors of its own that it may survive; the batch's by default.",
+    **{
+        name: f"{SPECS[name].help} Default: the batch's."
+        for name in ("priority", "timeout", "retries")
+    },
 }
 
 CODES = {
-    "0": "Everything asked for was done.",
+    "0": "Success.",
     "1": "Some tasks failed or were cancelled; `verify` or `repro` found a difference.",
-    "2": "What was asked for can't be done as asked; or a task returned what can't be recorded.",
-    "3": "The engine or its store can't go on; `doctor` found damage.",
-    "4": "Kept for gates; no command uses it yet.",
+    "2": "The request is invalid, or a task returned a value that can't be recorded.",
+    "3": "The engine or its store failed; `doctor` found damage.",
+    "4": "`compare --gate`: a gate does not hold.",
     "5": "No such batch or task, or nothing matches.",
-    "75": "Kept for budgets; no command uses it yet.",
-    "124": "The run's deadline came first; `resume` goes on.",
-    "130": "Interrupted (Ctrl-C); `resume` goes on.",
-    "143": "Terminated (SIGTERM); `resume` goes on.",
+    "75": "A budget is used up; `resume` with a larger one continues.",
+    "124": "The deadline was reached; `resume` continues.",
+    "130": "Interrupted (Ctrl-C); `resume` continues.",
+    "143": "Terminated (SIGTERM); `resume` continues.",
 }
 
 ENVIRONMENT = """\
-| variable | does |
+| variable | effect |
 | --- | --- |
-| `RUNYARD_YARD` | The yard to use where `--yard` or `Yard(…)` names none. |
-| `RUNYARD_DEBUG` | Not empty: the command line shows the traceback of an error too. |
-| `NO_COLOR` | Not empty: no colours. |
+| `RUNYARD_YARD` | The default yard, if neither `--yard` nor `Yard(…)` names one. |
+| `RUNYARD_DEBUG` | If not empty, the command line shows the tracebacks of errors. |
+| `NO_COLOR` | If not empty, output has no colours. |
 
-A shell task finds `RUNYARD_BATCH`, `RUNYARD_TASK`, `RUNYARD_ATTEMPT` and `RUNYARD_SEED` in its own
-environment.
+The environment of a shell task has `RUNYARD_BATCH`, `RUNYARD_TASK`, `RUNYARD_ATTEMPT` and
+`RUNYARD_SEED`.
 """
 
 
@@ -155,7 +157,9 @@ def _class(cls: type) -> list[str]:
     if constructor is not None and (told := ast.get_docstring(constructor)):
         lines += [told, ""]
     fields = [*_fields(cls, node), *_attributes(cls, constructor)]
-    if fields:
+    if cls is Options:
+        lines += [*_option_table(fields), ""]
+    elif fields:
         lines += [*_field_table(fields, enumerated=issubclass(cls, enum.Enum)), ""]
     for name, method in methods.items():
         told = ast.get_docstring(method)
@@ -175,7 +179,7 @@ def _method(cls: type, node: ast.FunctionDef) -> str:
 
 
 def _signature(thing: Any, node: ast.AST, name: str, most: int = WIDTH) -> str:
-    """A call as written, on one line where it fits."""
+    """A call as written, on one line if it fits."""
     assert isinstance(node, ast.FunctionDef)
     parts = list(_parameters(thing, node.args))
     if parts and parts[0] in ("self", "cls"):
@@ -232,7 +236,7 @@ def _fields(cls: type, node: ast.ClassDef) -> Iterator[Field]:
 
 
 def _attributes(cls: type, constructor: ast.AST | None) -> Iterator[Field]:
-    """What a constructor leaves on the instance for everybody to see."""
+    """The public attributes that a constructor sets."""
     if not isinstance(constructor, ast.FunctionDef):
         return
     types = {a.arg: a.annotation for a in (*constructor.args.args, *constructor.args.kwonlyargs)}
@@ -257,6 +261,18 @@ def _field_table(fields: list[Field], *, enumerated: bool) -> list[str]:
     return _table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
 
+def _option_table(fields: list[Field]) -> list[str]:
+    """The options as declared."""
+    rows = []
+    for field in fields:
+        spec = SPECS[field.name]
+        kind = field.type.removeprefix("Annotated[").partition(", OptionSpec(")[0].strip()
+        default = "medium" if field.name == "priority" else field.default.strip('"')
+        flags = " ".join(f"`{flag}`" for flag in spec.flags)
+        rows.append([f"`{field.name}`", _span(kind), _span(default), spec.help, flags])
+    return _table(["option", "type", "default", "effect", "flag"], rows)
+
+
 # Events, errors, backends
 
 
@@ -271,11 +287,11 @@ def _events() -> str:
             base = "" if cls is events.Event else f"`{cls.__base__.__name__}`"
             live = " Live only." if cls.live_only else ""
             rows.append([f"`{name}`", base, fields, _first(cls) + live])
-    table = "\n".join(_table(["event", "kind of", "fields of its own", "says"], rows))
+    table = "\n".join(_table(["event", "base class", "own fields", "meaning"], rows))
     text = (
         "Classes of `runyard.events`. `on_event` and `yard.bus.subscribe(cls, handler)` get them\n"
-        "as they happen; all but the live ones stand in the batch's audit log too. A task that\n"
-        "completes is a row in the store and no event."
+        "as they happen; all but the live ones are also in the batch's audit log. A task that\n"
+        "completes is a row in the store, not an event."
     )
     return f"## Events\n\n{text}\n\n{table}\n"
 
@@ -286,10 +302,10 @@ def _errors() -> str:
         if inspect.isclass(cls) and issubclass(cls, errors.RunyardError):
             parent = "" if cls is errors.RunyardError else f"`{cls.__base__.__name__}`"
             rows.append([f"`{cls.__name__}`", parent, str(cls.exit_code), _first(cls)])
-    table = "\n".join(_table(["error", "kind of", "exit code", "says"], rows))
+    table = "\n".join(_table(["error", "base class", "exit code", "meaning"], rows))
     text = (
-        "Classes of `runyard.errors`. Those under `TaskError` are recorded as a task's outcome,\n"
-        "by class name; the others reach the caller."
+        "Classes of `runyard.errors`. Subclasses of `TaskError` are recorded as a task's outcome,\n"
+        "by class name; the others are raised."
     )
     return f"## Errors\n\n{text}\n\n{table}\n"
 
@@ -303,7 +319,7 @@ def _backends() -> str:
         can = ["yes" if getattr(cls.capabilities, name) else "–" for cls in classes]
         rows.append([f"{name.replace('_', ' ')}{meaning}", *can])
     table = "\n".join(_table(["", *(f"`{cls.name}`" for cls in classes)], rows))
-    return f"## Backends\n\nWhat each declares that it can do for a task.\n\n{table}\n"
+    return f"## Backends\n\nWhat each backend can do for a task.\n\n{table}\n"
 
 
 def _capability_fields() -> Iterator[Field]:
@@ -338,7 +354,7 @@ def _command(name: str, command: click.Command) -> str:
     lines += _code(" ".join(["runyard", name, *words, "[OPTIONS]"]), "")
     lines += [inspect.cleandoc(command.help or ""), ""]
     options = [p for p in command.params if isinstance(p, click.Option)]
-    lines += [*_table(["option", "does"], [_option(option) for option in options]), ""]
+    lines += [*_table(["option", "effect"], [_option(option) for option in options]), ""]
     examples = inspect.cleandoc((command.epilog or "").replace("\b", "")).partition("Examples:")[2]
     if examples:
         lines += _code(inspect.cleandoc(examples), "")
@@ -432,7 +448,7 @@ def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _node(thing: Any) -> ast.AST:
-    """Where a class or function is defined; of overloads, what implements them."""
+    """The definition of a class or function; of overloads, the implementation."""
     found: ast.AST = _source(thing).tree
     for part in thing.__qualname__.split("."):
         body: list[Any] = found.body  # type: ignore[attr-defined]
@@ -446,7 +462,7 @@ def _segment(thing: Any, node: ast.AST) -> str:
 
 
 def _default(thing: Any, node: ast.expr) -> str:
-    """A default as written; a private name as what it stands for, a factory as nothing."""
+    """A default as written; the value of a private name, and nothing for a factory."""
     text = _segment(thing, node)
     if isinstance(node, ast.Name) and text.startswith("_"):
         return repr(getattr(sys.modules[thing.__module__], text))
@@ -454,7 +470,7 @@ def _default(thing: Any, node: ast.expr) -> str:
 
 
 def _string(node: ast.AST | None) -> str:
-    """The text of a statement that is nothing but text."""
+    """The text of a statement that is only a string."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return " ".join(str(node.value.value).split())
     return ""

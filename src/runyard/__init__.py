@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from runyard.reports.result import Outcome, Result
     from runyard.shortcuts import map, run  # noqa: A004
     from runyard.spec.batch import Batch, batch, grid, tasks
+    from runyard.spec.options import Options
     from runyard.spec.records import Record
     from runyard.spec.status import Priority, Status
-    from runyard.spec.task import Options, Task, shell, task
+    from runyard.spec.task import Task, shell, task
     from runyard.yard import Yard
 
 __version__ = "0.1.0"
@@ -43,7 +44,8 @@ __all__ = [  # noqa: RUF022  grouped: what to run, running it, inside a task, wh
 
 _HOMES = {
     "runyard.spec.batch": ("grid", "batch", "tasks", "Batch"),
-    "runyard.spec.task": ("task", "shell", "Task", "Options"),
+    "runyard.spec.options": ("Options",),
+    "runyard.spec.task": ("task", "shell", "Task"),
     "runyard.spec.status": ("Priority", "Status"),
     "runyard.spec.records": ("Record",),
     "runyard.shortcuts": ("run", "map"),

@@ -79,7 +79,7 @@ class CodeChangedWarning(UserWarning):
 
 
 class MetricMissing(UsageError):
-    """Tasks don't return the metric that a budget or the progress view needs."""
+    """Tasks don't return a metric that a budget, the progress view or `until` needs."""
 
 
 class NotFound(RunyardError):

@@ -139,7 +139,7 @@ class Yard:
         settled = batch.options.with_(**options)
         _check_rule(settled.until, listed=batch.listed)
         execution = self._execution(settings, {}, codec)
-        if settled.until is not None or (batch.row.pending and settled.reads_values):
+        if settled.until is not None or (batch.row.pending and settled.metrics):
             execution.result(name).codec_of_values()
         if batch.row.pending:
             self.refuse_by_value(name)

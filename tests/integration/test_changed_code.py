@@ -254,7 +254,7 @@ def test_every_run_warns_where_the_same_line_runs_again(project: Project) -> Non
 
 
 def test_a_misspelt_choice_is_refused_at_the_start(project: Project) -> None:
-    with pytest.raises(UsageError, match="changed is 'rurun'"):
+    with pytest.raises(UsageError, match="changed: 'rurun' is not a choice"):
         project.run([1], changed="rurun")
 
 

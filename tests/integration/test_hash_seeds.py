@@ -97,8 +97,8 @@ def test_verify_and_repro_say_so_where_the_order_was_random(project: Path) -> No
     code += "ry.run(ry.grid(words, x=range(20), name='b'), backend='serial')"
     said(project, "-c", code)
     told = runyard(project, "verify", "b", "--sample", "100%", code=1)
-    assert "20 of those that differ were made with the random hash seed" in told
-    assert "run again with PYTHONHASHSEED=0" in told
+    assert "20 of the tasks that differ ran with the random hash seed" in told
+    assert "now with PYTHONHASHSEED=0" in told
     assert "recorded with the random hash seed" in runyard(project, "repro", "b/3", code=1)
 
 

@@ -20,8 +20,9 @@ from runyard.errors import UsageError
 from runyard.spec.batch import ListedTask
 from runyard.spec.byvalue import Reduce
 from runyard.spec.codec import dump_function
+from runyard.spec.options import Options
 from runyard.spec.seeds import check_root
-from runyard.spec.task import Options, Target
+from runyard.spec.task import Target
 from runyard.yard import Yard
 
 

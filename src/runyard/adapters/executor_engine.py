@@ -33,9 +33,9 @@ from runyard.schedule.submissions import Submissions
 from runyard.spec.batch import Batch, ListedTask
 from runyard.spec.codec import decode_as
 from runyard.spec.names import safe_name
+from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import CANCELLED, COMPLETED
-from runyard.spec.task import Options
 from runyard.store.stored_batch import StoredBatch, encode_options
 from runyard.yard import Yard
 

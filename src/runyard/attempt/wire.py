@@ -16,8 +16,8 @@ import msgspec
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.trouble import Trouble
+from runyard.spec.options import Keep
 from runyard.spec.outcome import OutcomeRow, Printed
-from runyard.spec.task import Keep
 
 
 class Job(msgspec.Struct, frozen=True):

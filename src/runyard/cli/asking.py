@@ -1,4 +1,4 @@
-"""The question before recorded outcomes are forgotten."""
+"""The question before recorded outcomes are deleted."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import click
 
 from runyard.cli.session import Session, painted
 from runyard.errors import NotFound, UsageError
+from runyard.plaintext import counted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def fresh_options(function: Function) -> Function:
     """Give a command --fresh and --yes."""
-    function = click.option("--yes", is_flag=True, help="Don't ask before --fresh forgets.")(
+    function = click.option("--yes", is_flag=True, help="Don't ask before --fresh deletes.")(
         function
     )
-    return click.option("--fresh", is_flag=True, help="Forget what is recorded and start over.")(
-        function
-    )
+    return click.option(
+        "--fresh", is_flag=True, help="Delete the recorded outcomes and start over."
+    )(function)
 
 
 def may_forget(session: Session, name: str, *, yes: bool) -> bool:
-    """Whether --fresh may forget what is recorded of a batch, if anything is."""
+    """Whether --fresh may delete a batch's recorded outcomes, if there are any."""
     if yes or not session.has_yard():
         return True
     with session.yard() as yard:
@@ -33,17 +34,16 @@ def may_forget(session: Session, name: str, *, yes: bool) -> bool:
             done = yard.results(name).stats.done
         except NotFound:
             return True
-    outcomes = "1 outcome" if done == 1 else f"{done:,} outcomes"
-    return not done or agreed(session, f"--fresh would forget {outcomes} of {name}")
+    return not done or agreed(session, f"--fresh would delete {counted(done, 'outcome')} of {name}")
 
 
 def agreed(session: Session, loss: str) -> bool:
-    """Whether the person at the terminal agrees to a loss; without a terminal it takes --yes."""
+    """Whether the user agrees to a loss; without a terminal, --yes is needed."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            f"{loss}, and there is no terminal to ask on", hint="pass --yes to go ahead"
+            f"{loss}, and there is no terminal to confirm on", hint="pass --yes to delete"
         )
-    if click.confirm(painted(f"{loss}, for good. Go ahead?"), err=True):
+    if click.confirm(painted(f"{loss} permanently. Continue?"), err=True):
         return True
-    session.note("nothing was removed")
+    session.note("nothing was deleted")
     return False

@@ -32,50 +32,55 @@ EXIT_GATE = 4
 )
 @click.argument("batch")
 @click.argument("other", required=False)
-@click.option("--by", metavar="K", help="What to compare: a parameter, variant or case.")
-@click.option("--metric", metavar="M", help="What to compare it on: a number that tasks return.")
-@click.option("--only", metavar="A,B", help="Only these values of K.")
-@click.option("--baseline", metavar="A", help="Compare each with this one.  [default: every pair]")
+@click.option("--by", metavar="K", help="Compare the values of this parameter, or variant or case.")
+@click.option("--metric", metavar="M", help="Compare this number that tasks return.")
+@click.option("--only", metavar="A,B", help="Compare only these values of K.")
+@click.option(
+    "--baseline", metavar="A", help="Compare each value with this one.  [default: every pair]"
+)
 @click.option(
     "--paired/--unpaired",
     default=None,
-    help="[default: in pairs where tasks share a case or random numbers]",
+    help="Compare in pairs.  [default: if tasks share a case or random numbers]",
 )
 @click.option(
     "--better",
     type=click.Choice(["higher", "lower"]),
     default="higher",
     show_default=True,
-    help="Which direction of the metric is better.",
+    help="Say which direction of the metric is better.",
 )
 @click.option(
     "--interval",
     type=click.Choice(["auto", "t", "score", "bootstrap"]),
     default="auto",
     show_default=True,
-    help="auto: score for metrics of booleans, otherwise t.",
+    help="Use this interval; auto: score for booleans, otherwise t.",
 )
 @click.option(
     "--correction",
     type=click.Choice(["holm", "bh", "none"]),
     default="holm",
     show_default=True,
-    help="For several comparisons at once.",
+    help="Correct p-values of several comparisons.",
 )
 @click.option(
     "--level",
     type=click.FloatRange(0.5, 0.9999),
     default=0.95,
     show_default=True,
-    help="How sure intervals are.",
+    help="Set the confidence level of intervals.",
 )
 @click.option(
-    "--gate", metavar="CONDITION", multiple=True, help="Exit 4 unless this holds for every side."
+    "--gate",
+    metavar="CONDITION",
+    multiple=True,
+    help="Exit with code 4 unless this holds for every side.",
 )
 @codec_option
 @shared
 def compare(session: Session, batch: str, other: str | None, **given: Any) -> int:
-    """Which is better, by how much, and how sure is that.
+    """Compare variants: effect, interval, significance.
 
     Compares the variants of one BATCH, or two batches; in pairs where pairs exist.
     """
@@ -102,7 +107,9 @@ def compare(session: Session, batch: str, other: str | None, **given: Any) -> in
     for reason in compared.missing.values():
         session.say(style(f"not compared: {reason}", fg="red"))
     if groups.metric is None and len(groups.parts) > 1:
-        session.say(f"not compared: choose one with --metric: {', '.join(groups.metrics[:20])}")
+        session.say(
+            f"not compared: choose a metric with --metric: {', '.join(groups.metrics[:20])}"
+        )
     for verdict in verdicts:
         look = {"fg": "green"} if verdict.holds else {"fg": "red"}
         said = style(f"gate {'holds' if verdict.holds else 'fails'}", **look)
@@ -112,7 +119,7 @@ def compare(session: Session, batch: str, other: str | None, **given: Any) -> in
 
 
 def _groups(results: list[Result], given: dict[str, Any]) -> Groups:
-    """What is to be compared; a batch by itself where only gates are asked about."""
+    """The groups to compare; a single one if there are only gates to check."""
     from runyard.reports.comparing import Groups, groups_of, groups_of_two, whole
 
     by, metric, gates = given["by"], given["metric"], bool(given["gate"])
@@ -120,10 +127,10 @@ def _groups(results: list[Result], given: dict[str, Any]) -> Groups:
     for second in others:
         for option, what in (
             ("by", "compares inside one batch"),
-            ("only", "chooses values of --by"),
+            ("only", "selects values of --by"),
         ):
             if given[option] is not None:
-                raise UsageError(f"--{option} {what}", hint="drop it, or one of the batches")
+                raise UsageError(f"--{option} {what}", hint="remove it, or one of the batches")
         return groups_of_two(result, second, metric or _only_metric((result, second), gates))
     if by is None:
         axes = [name for name in result.coordinates if name != "replicate"]
@@ -132,7 +139,7 @@ def _groups(results: list[Result], given: dict[str, Any]) -> Groups:
         if len(axes) != 1:
             raise UsageError(
                 f"{result.name} can be compared by: {', '.join(axes) or 'nothing'}",
-                hint="say which with --by, or name a second batch",
+                hint="choose one with --by, or name a second batch",
             )
         by = axes[0]
     only = given["only"]
@@ -141,7 +148,7 @@ def _groups(results: list[Result], given: dict[str, Any]) -> Groups:
 
 
 def _only_metric(results: tuple[Result, ...], gates: bool) -> str | None:
-    """The one metric there is; gates may do without one."""
+    """The only metric; None if gates can do without one."""
     names = list(dict.fromkeys(name for result in results for name in result.columns.names))
     if len(names) == 1:
         return names[0]
@@ -149,10 +156,10 @@ def _only_metric(results: tuple[Result, ...], gates: bool) -> str | None:
         return None
     who = " and ".join(result.name for result in results)
     if not names:
-        raise UsageError(f"the tasks of {who} return no number", hint="there is nothing to compare")
+        raise UsageError(f"the tasks of {who} return no numbers to compare")
     raise UsageError(
         f"{who} {'has' if len(results) == 1 else 'have'} {len(names)} metrics",
-        hint=f"say which with --metric: {', '.join(names[:20])}",
+        hint=f"choose one with --metric: {', '.join(names[:20])}",
     )
 
 
@@ -168,7 +175,7 @@ def _options(given: dict[str, Any]) -> Options:
 
 
 def _compare(groups: Groups, options: Options, gates: bool) -> Compared:
-    """The comparisons; without any, and without gates that may still be judged, an error."""
+    """The comparisons; an error if there are neither comparisons nor gates."""
     from runyard.reports.comparing import Compared, compare_each, compare_groups
 
     if groups.metric is None:

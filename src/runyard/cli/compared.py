@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An outcome, as far as it can be compared and shown."""
+    """What of an outcome is compared and shown."""
 
     content: tuple[int, bytes]  # what of it goes into the digest
     status: str
@@ -23,17 +23,17 @@ class Seen:
 
     @property
     def text(self) -> str:
-        """It on one line."""
+        """The outcome on one line."""
         shown = self.error if self.error is not None else json.dumps(self.value)
         return f"{self.status} {shown}"
 
     @property
     def hash(self) -> str:
-        """What stands for its value in the digest."""
+        """The hash of its part of the digest."""
         return hashlib.sha256(self.content[1]).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """It as plain JSON."""
+        """The outcome as plain JSON."""
         return {
             "status": self.status,
             "value": self.value,
@@ -43,7 +43,7 @@ class Seen:
 
 
 def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
-    """An outcome to look at; a pickled value stays closed unless `allowed` is the word for it."""
+    """An outcome to show; a pickled value is decoded only if `allowed` is "pickle"."""
     from runyard.spec.codec import decode_as
     from runyard.spec.outcome import ErrorInfo, digest_content
     from runyard.spec.shown import jsonable
@@ -66,7 +66,7 @@ def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
 
 
 def difference(recorded: Seen, now: Seen) -> str:
-    """Both of them, one under the other; their hashes where they look alike."""
+    """Both outcomes, one below the other; with hashes if they look the same."""
     alike = recorded.text == now.text
     marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (recorded, now)]
     return f"  recorded: {recorded.text}{marks[0]}\n  now:      {now.text}{marks[1]}"

@@ -1,4 +1,4 @@
-"""From the words of a command line to a batch."""
+"""From a command line to a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What says which batch is meant; None and empty where nothing was said."""
+    """The arguments that describe a batch; None or empty if not given."""
 
     target: str | None = None
     shell: str | None = None
@@ -34,10 +34,10 @@ class Words:
 
 
 def batch_of(words: Words) -> Batch:
-    """The batch that the words describe: a file's, with changes, or one of a function's own."""
+    """The batch that the arguments describe: a file's with changes, or a function's."""
     if (words.target is None) == (words.shell is None):
         raise UsageError(
-            "say what to run: a TARGET or --shell, one of the two",
+            "pass either TARGET or --shell",
             hint="TARGET is module:function, path/file.py:function or a batch file (.toml)",
         )
     if words.target is not None and words.target.endswith(".toml"):
@@ -74,14 +74,14 @@ def _from_file(path: Path) -> Batch:
 
 
 def _folder(path: Path) -> str:
-    """The file's folder as seen from here, so that the same file is the same batch."""
+    """The file's folder, relative if possible, so that the same file is the same batch."""
     folder = path.resolve().parent
     here = Path.cwd()
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def _brought(target: Target, given: Collection[str]) -> dict[str, Any]:
-    """Options that the decorated function brings along, but for those that are given."""
+    """The options of the function's decorator, except those given."""
     from runyard.attempt.load import load
     from runyard.spec.task import defaults_of
 
@@ -92,7 +92,7 @@ def _brought(target: Target, given: Collection[str]) -> dict[str, Any]:
 
 
 def _changed(batch: Batch, words: Words) -> Batch:
-    """The batch with what the command line says about it."""
+    """The batch with the changes from the command line."""
     import msgspec
 
     from runyard.spec.names import safe_name
@@ -109,21 +109,21 @@ def _changed(batch: Batch, words: Words) -> Batch:
         changes["plan"] = _changed_plan(batch.plan, words)
     elif words.set or words.grid or words.replicates or words.common_random_numbers:
         raise UsageError(
-            "a list of tasks has no parameters to set and no replicates",
-            hint="change the [[task]] tables of the batch file",
+            "--set, --grid, --replicates and --common-random-numbers don't apply to [[task]]s",
+            hint="change the batch file instead",
         )
     return msgspec.structs.replace(batch, **changes)
 
 
 def _changed_plan(plan: Plan, words: Words) -> Plan:
-    """Built from axes, since a parameter may have any name: `name` and `seed` too."""
+    """The plan with changes. Built from axes, as a parameter may be called `name` or `seed`."""
     from runyard.spec.codec import encode
     from runyard.spec.plan import Axis, Plan
 
     fixed = {name: value_of(text) for name, text in assignments(words.set, "--set").items()}
     lists = {name: values_of(text) for name, text in assignments(words.grid, "--grid").items()}
     for name in fixed.keys() & lists.keys():
-        raise BadSpec(f"{name!r} is both set and varied", hint="drop --set or --grid")
+        raise BadSpec(f"{name!r} is in both --set and --grid", hint="remove one of them")
     for name, values in lists.items():
         _check_values(name, values)
     kept = [
@@ -154,7 +154,7 @@ def _check_values(name: str, values: tuple[Any, ...] | range) -> None:
 
 
 def _refuse_tables(axes: Sequence[Axis], names: Set[str]) -> None:
-    """A variant or case that sets a parameter would win over the command line."""
+    """Refuse parameters that a variant or case would override."""
     for axis in axes:
         if axis.role == "param":
             continue
@@ -162,5 +162,5 @@ def _refuse_tables(axes: Sequence[Axis], names: Set[str]) -> None:
             for name in axis.params(position).keys() & names:
                 raise BadSpec(
                     f"{name!r} is set by a [[{axis.role}]] of the batch file",
-                    hint=f"change that table, or drop --set and --grid for {name}",
+                    hint=f"change that table, or remove {name} from --set and --grid",
                 )

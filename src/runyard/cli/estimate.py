@@ -1,4 +1,4 @@
-"""What the rest of a batch would take, by its outcomes on record."""
+"""What the rest of a batch will take, estimated from its outcomes."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runyard.cli.session import style
+from runyard.plaintext import counted
 from runyard.schedule.budget import NAMED
+from runyard.spec.option_kinds import UNITS
 from runyard.spec.status import Status
-from runyard.spec.task import UNITS
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
     from runyard.yard import Yard
 
 SAMPLE = 10_000
-"""Outcomes of which each worker's first is left out; among more of them it makes no difference."""
+"""Up to this number of outcomes, each worker's first is left out; beyond, it hardly counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What tasks that have not run will take, at the mean of those that have."""
+    """What unfinished tasks will take, at the mean of finished ones."""
 
-    outcomes: int  # on record, those of cancelled tasks left out
+    outcomes: int  # of tasks that were not cancelled
     left: int
     workers: int
-    seconds: float | None = None  # None: there is nothing to tell it from
+    seconds: float | None = None  # None: no outcomes to estimate from
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()  # metrics asked for that no outcome on record has
     known: tuple[str, ...] = ()  # those that there are
 
     def lines(self, budget: dict[str, float]) -> list[str]:
-        """The estimate for people."""
+        """The estimate as text."""
         from runyard.reports.progress import duration
         from runyard.stats.summary import plus_minus
 
         if self.seconds is None:
-            return ["no estimate: nothing is on record; --try 20 runs 20 tasks and gives one"]
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        outcomes = "1 outcome" if self.outcomes == 1 else f"{self.outcomes:,} outcomes"
+            return ["no estimate: no outcomes yet; --try 20 runs 20 tasks and estimates the rest"]
+        tasks, workers = counted(self.left, "task"), counted(self.workers, "worker")
         took = style(f"about {duration(self.seconds)}", bold=True)
-        tasks = "1 task takes" if self.left == 1 else f"{self.left:,} tasks take"
-        found = [f"{tasks} {took} on {workers}, by {outcomes} on record"]
+        source = f"estimated from {counted(self.outcomes, 'outcome')}"
+        found = [f"{took} for {tasks} on {workers}, {source}"]
         for name, each in self.metrics.items():
             half = math.inf if each["half"] is None else each["half"]
             limit = f" of a budget of {budget[name]:g}" if name in budget else ""
@@ -60,21 +60,21 @@ class Estimate:
         return {"seconds": self.seconds, "workers": self.workers, "metrics": metrics}
 
 
-def estimate(yard: Yard, result: Result, left: int, workers: int, asked: list[str]) -> Estimate:
-    """What `left` tasks will take, from the outcomes that the batch has."""
+def estimate(yard: Yard, result: Result, left: int, workers: int, metrics: list[str]) -> Estimate:
+    """What `left` tasks will take, judging by the batch's outcomes."""
     count, mean = _timings(yard, result)
     if not count:
         return Estimate(0, left, workers)
     seconds = mean * left / max(1, min(workers, left))
     known = tuple(result.columns.names)
-    absent = tuple(n for n in dict.fromkeys(asked) if n not in UNITS and n not in known)
-    return Estimate(count, left, workers, seconds, _sums(result, left, asked), absent, known)
+    absent = tuple(n for n in dict.fromkeys(metrics) if n not in UNITS and n not in known)
+    return Estimate(count, left, workers, seconds, _sums(result, left, metrics), absent, known)
 
 
 def _timings(yard: Yard, result: Result) -> tuple[int, float]:
-    """Tasks that ran, and their mean seconds.
+    """The number of tasks that ran, and their mean seconds.
 
-    A worker's first task also imports what all of them use, which counts for too much in a sample.
+    A worker's first task also imports modules, which would weigh too much in a small sample.
     """
     row = result.recorded.row
     if row.done > SAMPLE:
@@ -89,11 +89,11 @@ def _timings(yard: Yard, result: Result) -> tuple[int, float]:
     return len(ran), sum(times) / len(times) if times else 0.0
 
 
-def _sums(result: Result, left: int, asked: list[str]) -> dict[str, dict[str, float | None]]:
-    """What metrics will add up to, those that there are."""
+def _sums(result: Result, left: int, metrics: list[str]) -> dict[str, dict[str, float | None]]:
+    """What metrics will add up to, as far as tasks return them."""
     found: dict[str, dict[str, float | None]] = {}
-    for name in asked:
-        if name in UNITS or name not in result.columns.names:
+    for name in metrics:
+        if name not in result.columns.names:
             continue
         summary = result.summaries(name)[0].summaries[name]
         interval = summary.interval()

@@ -10,6 +10,7 @@ import click
 from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
+from runyard.plaintext import counted
 from runyard.reports import export as files
 
 
@@ -26,14 +27,14 @@ from runyard.reports import export as files
     "--format",
     "format_",
     type=click.Choice(list(files.FORMATS)),
-    help="[default: what the file's name says, else json]",
+    help="Write this format.  [default: by the file's suffix, else json]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
     metavar="FILE",
-    help="Where to; - is stdout.  [default: in the batch's folder]",
+    help="Write to this file; - is stdout.  [default: in the batch's folder]",
 )
 @status_option
 @codec_option
@@ -46,35 +47,37 @@ def export(
     status: str | None,
     codec: str,
 ) -> int:
-    """Write the outcomes to a file.
+    """Write outcomes to a file.
 
-    The file is there whole or not at all.
+    The file appears only once it is complete.
     """
     settled = format_ or _format_of(output, list(files.FORMATS))
     to_stdout = output is not None and str(output) in ("-", "/dev/stdout")
     if to_stdout and session.json:
-        raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")
+        raise UsageError(
+            "--json and `-o -` both write to stdout", hint="name a file after -o, or remove --json"
+        )
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
         stats = result.stats
         if not (stats.done if status is None else int(getattr(stats, status))):
-            raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
+            raise NotFound(f"{batch} has no {status or 'recorded'} outcomes")
         if to_stdout:
             files.write_to(result, settled, session.stdout(), status)
             return 0
         path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
         count = files.export(result, settled, path, status)
-    session.say(f"{count:,} outcomes written to {path}")
+    session.say(f"wrote {counted(count, 'outcome')} to {path}")
     session.document({"batch": batch, "format": settled, "path": str(path), "outcomes": count})
     return 0
 
 
 def _format_of(path: Path | None, formats: Sequence[str]) -> str:
-    """What the file's suffix names; JSON where it has none."""
+    """The format of the file's suffix; JSON without one."""
     suffix = "" if path is None else path.suffix[1:].lower()
     if suffix and suffix not in formats:
         raise UsageError(
-            f"{path} has the suffix of no format",
+            f"unknown suffix of {path}",
             hint=f"use one of .{', .'.join(formats)}, or choose a format with --format",
         )
     return suffix or "json"

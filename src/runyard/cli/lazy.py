@@ -13,7 +13,7 @@ Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
 class LazyGroup(click.Group):
-    """Commands by name, in sections; each lives in a module of one package."""
+    """Commands by name, in sections; each is in a module of one package."""
 
     def __init__(self, *args: Any, sections: Sections, package: str, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -24,11 +24,11 @@ class LazyGroup(click.Group):
         }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Their names, in the order of the help."""
+        """The names, in the order of the help."""
         return list(self._homes)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one."""
+        """Load a command."""
         if cmd_name not in self._homes:
             return None
         module, _, name = self._homes[cmd_name].partition(":")
@@ -38,17 +38,15 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names, or the one that was meant."""
+        """Find the command that the first word names, or suggest one."""
         if args and args[0] not in self._homes and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from runyard.spec.names import did_you_mean
 
-            close = get_close_matches(args[0], self._homes, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self._homes)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The commands in their sections."""
+        """List the commands in their sections."""
         for section, group in self.sections.items():
             with formatter.section(section):
                 formatter.write_dl([(name, text) for name, (_, text) in group.items()], col_max=10)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 STREAMS = ("stdout", "stderr")
-ELSEWHERE = "too long for the store: it is in a file on the machine that ran the task"
+ELSEWHERE = "too long for the store; see the file on the machine that ran the task"
 
 
 @click.command(
@@ -30,23 +30,27 @@ ELSEWHERE = "too long for the store: it is in a file on the machine that ran the
     )
 )
 @click.argument("task")
-@click.option("--attempt", type=click.IntRange(0), metavar="N", help="Only this attempt, from 0.")
-@click.option("--only", type=click.Choice([*STREAMS, "events"]), help="Only this.")
+@click.option(
+    "--attempt", type=click.IntRange(0), metavar="N", help="Show only this attempt, counted from 0."
+)
+@click.option(
+    "--only", type=click.Choice([*STREAMS, "events"]), help="Print only this stream, unformatted."
+)
 @click.option(
     "--raw",
     is_flag=True,
-    help="What it printed byte for byte, its stdout to stdout and its stderr to stderr.",
+    help="Print the exact bytes, stdout to stdout and stderr to stderr.",
 )
 @shared
 def logs(session: Session, task: str, attempt: int | None, only: str | None, raw: bool) -> int:
-    """What a task printed, and what happened to it.
+    """Show what a task printed and its events.
 
-    TASK is BATCH/NUMBER. Control characters are shown as escapes such as \\x1b, so that no output
-    can act on the terminal; --raw leaves them as they are.
+    TASK is BATCH/NUMBER. Control characters are shown as escapes such as \\x1b, so that output
+    can't control the terminal; --raw prints them unchanged.
     """
     if raw and (session.json or only == "events"):
         raise UsageError(
-            "--raw is for what a task printed", hint="drop --raw, or --json and --only events"
+            "--raw can't be combined with --json or --only events", hint="remove one of them"
         )
     name, number = task_of(task)
     with session.yard() as yard:
@@ -78,7 +82,7 @@ def _print_raw(
         for stream, kept in zip(STREAMS, streams, strict=True):
             if attempt in (None, own) and only in (None, stream):
                 if kept is None:
-                    raise NotFound(f"the {stream} of {name}/{number} is {ELSEWHERE}")
+                    raise NotFound(f"{stream} of {name}/{number} is {ELSEWHERE}")
                 session.pass_on(kept, err=only is None and stream == "stderr")
 
 
@@ -114,7 +118,7 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
 def _attempts(
     printed: dict[int, Output], earlier: list[AttemptRow], wanted: int | None
 ) -> list[dict[str, Any]]:
-    """What each attempt printed, and why those failed that were not the last."""
+    """What each attempt printed, and the errors of all but the last."""
     from runyard.reports.printed import Output
     from runyard.spec.outcome import ErrorInfo
 
@@ -143,7 +147,7 @@ def _show_only(session: Session, story: dict[str, Any], only: str) -> None:
         for event in story["events"]:
             session.say(_event_line(event))
     elif story[only] is None:
-        raise NotFound(f"the {only} of {story['task']} is {ELSEWHERE}")
+        raise NotFound(f"{only} of {story['task']} is {ELSEWHERE}")
     elif story[only]:
         session.say(story[only], newline=False)
 
@@ -160,7 +164,7 @@ def _show(session: Session, story: dict[str, Any]) -> None:
                 session.say(style(f"  {name}", dim=True))
                 session.say("\n".join(f"    {line}" for line in text.splitlines()))
     if not any(attempt[name] != "" for attempt in story["attempts"] for name in STREAMS):
-        session.say("  it printed nothing that was kept")
+        session.say("  no output was kept")
     if story["error"]:
         session.say(style(f"{story['error']['kind']}: {story['error']['message']}", fg="red"))
         if story["error"]["trace"]:

@@ -1,4 +1,4 @@
-"""The program: finds the command, calls it, and turns every error into words and an exit code."""
+"""The program: finds the command, calls it, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from runyard.errors import CodeChangedWarning, RunyardError
 
 SECTIONS = {
     "Run": {
-        "run": ("run:run", "Run a batch, or go on with it."),
-        "resume": ("resume:resume", "Go on with what is not finished."),
-        "retry": ("resume:retry", "Run the failed tasks of a batch again."),
-        "worker": ("worker:worker", "Take work from a yard that others fill."),
-        "stop": ("control:stop", "Let running engines finish their tasks and stop."),
-        "cancel": ("control:cancel", "Cancel a batch or a task, running or not."),
+        "run": ("run:run", "Run a batch, or continue it."),
+        "resume": ("resume:resume", "Continue unfinished batches."),
+        "retry": ("resume:retry", "Rerun the failed tasks of a batch."),
+        "worker": ("worker:worker", "Run tasks from a shared yard."),
+        "stop": ("control:stop", "Stop running engines once their current tasks end."),
+        "cancel": ("control:cancel", "Cancel a batch or a task, even while it runs."),
     },
-    "Look": {
-        "status": ("status:status", "Counts, progress, rate, time left, workers."),
-        "results": ("results:results", "What came out; failures by error and line."),
-        "compare": ("compare:compare", "Which is better, by how much, and how sure is that."),
-        "logs": ("logs:logs", "What a task printed, and what happened to it."),
-        "export": ("export:export", "Write the outcomes to a file."),
-        "report": ("report:report", "One self-contained HTML file about a batch."),
+    "Inspect": {
+        "status": ("status:status", "Show counts, progress, rate, time left and workers."),
+        "results": ("results:results", "Show outcomes, failures or summaries."),
+        "compare": ("compare:compare", "Compare variants: effect, interval, significance."),
+        "logs": ("logs:logs", "Show what a task printed and its events."),
+        "export": ("export:export", "Write outcomes to a file."),
+        "report": ("report:report", "Write a self-contained HTML report."),
     },
     "Check": {
-        "repro": ("repro:repro", "Run one task again, here, and compare."),
-        "verify": ("verify:verify", "Run a sample again elsewhere, and compare."),
-        "doctor": ("upkeep:doctor", "Check the store and the logs; repair a torn tail."),
+        "repro": ("repro:repro", "Rerun one task in this process and compare."),
+        "verify": ("verify:verify", "Rerun a sample on another backend and compare."),
+        "doctor": ("upkeep:doctor", "Check the store and the logs; repair torn tails."),
     },
-    "Tidy": {
-        "clear": ("control:clear", "Forget a batch: its record and its files."),
-        "gc": ("upkeep:gc", "Remove old workspaces and what dead engines left; compact the store."),
+    "Clean up": {
+        "clear": ("control:clear", "Delete a batch: its record and its files."),
+        "gc": ("upkeep:gc", "Remove old workspaces and leftovers; compact the store."),
     },
-    "Doors": {
-        "letitride": ("letitride:letitride", "Let It Ride: sessions simulated, answers exact."),
-        "malice": ("malice:malice", "A vote that one of seven wants to win by all means."),
-        "queue": ("queue:queue", "A queue for agents; a worker runs it in the background."),
-        "mcp": ("mcp:mcp", "Let an agent use the queue: an MCP server (stdio)."),
+    "Applications": {
+        "letitride": ("letitride:letitride", "Let It Ride: simulated sessions, exact answers."),
+        "malice": ("malice:malice", "A vote that one of seven agents wants to win at any cost."),
+        "queue": ("queue:queue", "A task queue for agents, run by a background worker."),
+        "mcp": ("mcp:mcp", "Serve the queue to an agent over MCP (stdio)."),
     },
 }
-"""Where each command lives, and its line in the help: enough to show that without loading any."""
+"""Where each command lives, and its line in the help, which loads none of them."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -68,7 +68,7 @@ Exit codes:
 )
 @click.version_option(__version__, prog_name="runyard", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run thousands of isolated, reproducible tasks in parallel, and lose none of them.
+    """Run thousands of isolated, reproducible tasks in parallel without losing any.
 
     \b
       runyard run walks.py:walk --grid dimension=1,2,3 --replicates 1000
@@ -77,7 +77,7 @@ def cli() -> None:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command line; its exit code."""
+    """Run the command line and return its exit code."""
     words = sys.argv[1:] if args is None else args
     is_program = args is None
     session = Session(is_program=is_program)
@@ -93,17 +93,17 @@ def main(args: list[str] | None = None) -> int:
     finally:
         interrupts.note_end()
         session.close()
-        # Python itself is still to end, and a signal could only spoil that.
+        # Python is still shutting down, which a signal could only disturb.
         interrupts.restore(dict.fromkeys(before, signal.SIG_IGN) if is_program else before)
 
 
 def _call(session: Session, words: list[str]) -> int:
-    # Not click's own `main`, which has an end of its own for some errors.
+    # Not click's own `main`, which exits by itself for some errors.
     try:
         with (
             warnings.catch_warnings(action="ignore", category=CodeChangedWarning),
             cli.make_context("runyard", list(words), obj=session) as context,
-        ):  # which a notice tells here
+        ):  # the command line shows a notice instead
             code = cli.invoke(context)
         session.flush()
         interrupts.note_end()
@@ -122,7 +122,7 @@ def _call(session: Session, words: list[str]) -> int:
 
 
 def _explain(session: Session, error: Exception) -> int:
-    """The one place where an error becomes words and an exit code."""
+    """Show an error and return its exit code."""
     if os.environ.get("RUNYARD_DEBUG"):
         import traceback
 
@@ -138,7 +138,7 @@ def _explain(session: Session, error: Exception) -> int:
         told |= {"message": error.format_message(), "hint": _usage(error), "exit_code": 2}
     else:
         message = f"unexpected {type(error).__name__}: {error}"
-        hint = "this should not happen; RUNYARD_DEBUG=1 shows where it did"
+        hint = "this is a bug in Runyard; set RUNYARD_DEBUG=1 to see the traceback"
         told |= {"message": message, "hint": hint, "exit_code": 3}
     told |= {key: masked(told[key]) for key in ("message", "hint") if told[key]}
     session.note(f"{style('error:', fg='red', bold=True)} {told['message']}")
@@ -156,6 +156,6 @@ def _usage(error: click.ClickException) -> str | None:
 
 
 def _broken_pipe(session: Session) -> int:
-    """Whoever read our output has gone: end without a word."""
+    """The reader of our output has gone: end quietly."""
     session.abandon()
     return 128 + signal.SIGPIPE

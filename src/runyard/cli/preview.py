@@ -1,7 +1,7 @@
-"""`runyard run --dry-run` and `--try`: what would run, and what it would take.
+"""`runyard run --dry-run` and `--try`: what would run, and how long it would take.
 
-A dry run puts the batch on record in a yard in memory, beside a copy of what is recorded of it; so
-a mistake is refused as in a real run, and nothing is written.
+A dry run records the batch in a yard in memory, with a copy of what the real yard has of it. So
+mistakes are refused as in a real run, and nothing is written.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from runyard.cli.estimate import Estimate, estimate
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session
 from runyard.errors import NotFound
+from runyard.plaintext import counted
 from runyard.spec.batch import decode_listed
-from runyard.spec.task import TASKS
+from runyard.spec.option_kinds import TASKS
+from runyard.spec.options import SPECS
 from runyard.store.rows import runs
 
 if TYPE_CHECKING:
@@ -35,21 +37,21 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 SHOWN = 10
-"""Calls that a dry run shows."""
+"""Calls shown by a dry run."""
 
 WIDTH = 200
-"""Characters of a call that are shown to people."""
+"""Characters shown of a call."""
 
 
 class Call(NamedTuple):
-    """What one task would do."""
+    """What one task would call."""
 
     task: str
-    text: str  # a command as the shell gets it, or a function call
+    text: str  # a shell command, or a function call
     replicate: int | None
 
     def line(self) -> str:
-        """For people."""
+        """The call as text."""
         text = self.text if len(self.text) <= WIDTH else self.text[: WIDTH - 1] + "…"
         return f"{self.task}  {text}" + (
             "" if self.replicate is None else f"  replicate {self.replicate}"
@@ -57,7 +59,7 @@ class Call(NamedTuple):
 
 
 def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int:
-    """Say what a run would do, and do nothing."""
+    """Show what a run would do, without running anything."""
     from runyard.yard import Yard
 
     with contextlib.ExitStack() as stack:
@@ -83,13 +85,13 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
         if kept is not None and runs and not again:
             _check_metrics(kept, batch, result)
         if yard is not None and result is not None:
-            rest = estimate(yard, result, runs, backend.lanes, _asked(batch))
+            rest = estimate(yard, result, runs, backend.lanes, batch.options.metrics)
         seed = batch.seed if kept is None else kept.seed
         _say(session, batch, planned, calls, left, seed, rest)
         if change is not None:
             session.note(change.event.text)
         if fresh and result is not None and result.stats.done:
-            session.say(f"  --fresh would forget {result.stats.done:,} outcomes")
+            session.say(f"  --fresh would delete {counted(result.stats.done, 'outcome')}")
     session.document(
         {
             "batch": planned.name, "total": planned.row.total, "recorded": done, "left": left,
@@ -104,14 +106,14 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
 def after_trial(
     yard: Yard, batch: Batch, *, fresh: bool, **place: Any
 ) -> Callable[[Session, Result], int]:
-    """What says how a trial went, and what the rest of its batch takes."""
+    """A function that shows the result of a trial and estimates the rest of its batch."""
     before = None if fresh else _recorded(yard, batch)
     failed, done = (before.stats.failed, before.stats.done) if before else (0, 0)
 
     def tell(session: Session, result: Result) -> int:
         code, stats = say_result(session, result), result.stats
         left = stats.total - stats.done
-        rest = estimate(yard, result, left, _opened(**place).lanes, _asked(batch))
+        rest = estimate(yard, result, left, _opened(**place).lanes, batch.options.metrics)
         for line in rest.lines(batch.options.budget) if left else ():
             session.say(f"  {line}")
         session.document(
@@ -135,9 +137,8 @@ def _say(
     rest: Estimate,
 ) -> None:
     total = planned.row.total
-    seeded = "seed chosen by the first run" if seed is None else f"seed {seed}"
-    tasks = "1 task" if total == 1 else f"{total:,} tasks"
-    counts = f"{tasks}, {total - left:,} recorded, {left:,} left to run"
+    seeded = "the first run chooses a seed" if seed is None else f"seed {seed}"
+    counts = f"{counted(total, 'task')}, {total - left:,} recorded, {left:,} left to run"
     session.say(f"{planned.name}: {counts}; {seeded}")
     for call in calls:
         session.say(f"  {call.line()}")
@@ -145,15 +146,16 @@ def _say(
         session.say(f"  and {left - len(calls):,} more")
     if rest.left < left:
         session.say(f"  the budget ends the run after {rest.left:,} of them")
-    if batch.options.until is not None:
-        session.say(f"  replicates are added until {batch.options.until}")
+    for name, value in batch.options.given().items():
+        if SPECS[name].preview:
+            session.say(f"  {SPECS[name].preview.format(value)}")
     for line in rest.lines(batch.options.budget) if left else ():
         session.say(f"  {line}")
-    session.note("a dry run: nothing was run")
+    session.note("dry run: nothing was run")
 
 
 def _recorded(yard: Yard, batch: Batch) -> Result | None:
-    """What is on record of the batch."""
+    """The recorded outcomes of the batch."""
     try:
         return yard.results(batch.record_name, codec=batch.codec)
     except NotFound:
@@ -161,7 +163,7 @@ def _recorded(yard: Yard, batch: Batch) -> Result | None:
 
 
 def _copy(scratch: Yard, yard: Yard, recorded: StoredBatch) -> None:
-    """Put a recorded batch into the yard in memory, without its outcomes."""
+    """Copy a recorded batch into the yard in memory, without its outcomes."""
     with yard.store.snapshot() as view:
         listed = view.tasks(recorded.id) if recorded.listed else []
     columns = {k: v for k, v in msgspec.structs.asdict(recorded.row).items() if k != "id"}
@@ -181,7 +183,7 @@ def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
 
 
 def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
-    """Outcomes on record that other code than the present made."""
+    """Recorded outcomes that were made by other code than the present."""
     from runyard.schedule.changed import find_change
     from runyard.schedule.registration import code_of
     from runyard.schedule.targets import check_targets
@@ -194,7 +196,7 @@ def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
 def _left(
     yard: Yard | None, kept: StoredBatch | None, planned: StoredBatch, again: list[int]
 ) -> list[tuple[int, int]]:
-    """The numbers of the tasks that have no outcome, or whose outcome will be forgotten."""
+    """Ranges of tasks that have no outcome, or whose outcome will be deleted."""
     if yard is None or kept is None:
         return [(0, planned.row.total)]
     with yard.store.transaction() as tx:
@@ -203,14 +205,14 @@ def _left(
 
 
 def _opened(backend: str, workers: int | None, **_: Any) -> Backend:
-    """The backend as it would be; where Ray runs is known only once it has been started."""
+    """The backend, closed; for Ray, which is not started here, local processes."""
     opened = open_backend("processes" if backend == "ray" else backend, workers)
     opened.close()
     return opened
 
 
 def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backend) -> None:
-    """Refuse options that the backend can't have."""
+    """Refuse options that the backend can't follow."""
     from runyard.schedule.engine import check_options
 
     for notice in check_options(planned, backend, scratch.folder):
@@ -218,22 +220,16 @@ def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backe
 
 
 def _check_metrics(kept: StoredBatch, batch: Batch, result: Result | None) -> None:
-    """Refuse metrics that what is recorded does not have, as the run would."""
+    """Refuse metrics that the recorded outcomes lack, as the run would."""
     from runyard.schedule.budget import Budget
 
-    if result is None or not batch.options.reads_values:
+    if result is None or not batch.options.metrics:
         return
     budget, shown = batch.options.budget, batch.options.metric
     meter = Budget(budget, shown, kept.codec, done=0, seconds=0.0, rows=result.rows())
     missing = meter.missing()
     if missing is not None:
         raise meter.error(kept.name, missing)
-
-
-def _asked(batch: Batch) -> list[str]:
-    """The metrics to add up: those of the budget, and the one to show."""
-    options = batch.options
-    return [*options.budget, *([options.metric] if options.metric else [])]
 
 
 def _call(view: Snapshot, planned: StoredBatch, number: int) -> Call:

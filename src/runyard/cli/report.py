@@ -24,13 +24,17 @@ from runyard.doors import hooks_of
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to.  [default: report.html in the batch's folder]",
+    help="Write to this file.  [default: report.html in the batch's folder]",
 )
 @click.option(
-    "--metric", "metrics", multiple=True, metavar="NAME", help="Only this; again for more."
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show only this metric; repeat for more.",
 )
-@click.option("--by", multiple=True, metavar="NAME", help="Group by this; again for more.")
-@click.option("--open", "open_", is_flag=True, help="Show it in the browser.")
+@click.option("--by", multiple=True, metavar="NAME", help="Group by this; repeat for more.")
+@click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
 @codec_option
 @shared
 def report(
@@ -42,10 +46,10 @@ def report(
     open_: bool,
     codec: str,
 ) -> int:
-    """One self-contained HTML file about a batch.
+    """Write a self-contained HTML report.
 
-    What was run, what came out, how groups compare, what each worker did when, what failed and the
-    command that reproduces it. The file makes no request when it is opened.
+    It shows what ran, the results, comparisons, a timeline of the workers, and failures with the
+    commands that reproduce them. The file makes no network requests.
     """
     from runyard.reports.html import write_report
 

@@ -1,4 +1,4 @@
-"""`runyard repro`: one task again, in this process; nothing of it is recorded."""
+"""`runyard repro`: rerun one task in this process, without recording it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     epilog=examples("runyard repro walks/17", "runyard repro walks/17 --pdb"),
 )
 @click.argument("task")
-@click.option("--pdb", is_flag=True, help="Open the debugger where it fails.")
+@click.option("--pdb", is_flag=True, help="Open the debugger where the task fails.")
 @codec_option
 @shared
 def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
-    """Run one task again, here, and compare.
+    """Rerun one task in this process and compare.
 
-    TASK is BATCH/NUMBER. It runs in this process with its seed and parameters; its memory limit
-    does not hold here. Nothing is recorded. Exit code 0: the same as recorded; 1: not.
+    TASK is BATCH/NUMBER. It runs with its seed and parameters, but without its memory limit, and
+    nothing is recorded. Exit code 0: the same as recorded; 1: different.
     """
     name, number = task_of(task)
     with session.yard() as yard:
@@ -55,8 +55,8 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
     code = _tell(session, task, theirs, mine)
     if code and theirs is not None and rerun.hash_seed not in ("", own_seed()):
         session.note(
-            f"recorded with {shown(rerun.hash_seed)}, run here with {shown(own_seed())}: "
-            "the order of a set may make the difference"
+            f"recorded with {shown(rerun.hash_seed)}, rerun with {shown(own_seed())}: "
+            "the order of a set may cause the difference"
         )
     return code
 
@@ -75,7 +75,7 @@ def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
     )
     if recorded is None:
         session.say(f"{task}: {now.text}")
-        session.note("nothing is recorded to compare it with")
+        session.note("there is no recorded outcome to compare it with")
         return 0 if now.status == "completed" else 1
     if same:
         session.say(f"{task}: {style('same', fg='green')} as recorded: {now.text}")
@@ -86,7 +86,7 @@ def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
 
 
 class Rerun:
-    """One recorded task, ready to run here."""
+    """One recorded task, ready to run in this process."""
 
     def __init__(self, session: Session, yard: Yard, recorded: StoredBatch, number: int) -> None:
         from runyard.spec.status import CANCELLED
@@ -105,7 +105,7 @@ class Rerun:
         self.hash_seed = "" if row is None else hash_seed_of(recorded, row.worker >> 16)
 
     def run(self, *, pdb: bool) -> OutcomeRow:
-        """The attempt, from its start to its row."""
+        """Run the task; its outcome."""
         from runyard.attempt.load import load
 
         target = self._target()
@@ -113,8 +113,8 @@ class Rerun:
         try:
             os.chdir(root)
         except OSError as error:
-            raise UsageError(f"the batch ran in {root}: {error.strerror}") from error
-        load(target, root)  # a mistake there is not the task's
+            raise UsageError(f"can't enter the batch's folder {root}: {error.strerror}") from error
+        load(target, root)  # an error here is not the task's
         self._announce()
         with tempfile.TemporaryDirectory(prefix="runyard-repro-") as folder:
             return self._attempt(Path(folder), target, pdb=pdb)
@@ -153,7 +153,7 @@ class Rerun:
         assert target is not None
         if target.kind == "value":
             raise BadTarget(
-                f"the function {target.ref} travels by value and is never stored",
+                f"the function {target.ref} was sent by value and is not stored",
                 hint="put it into a file and run it as path/file.py:function",
             )
         return target
@@ -167,12 +167,12 @@ class Rerun:
 
         labels = " ".join(f"{name}={value}" for name, value in self._labels.items())
         self._session.note(
-            f"running {self.recorded.name}/{self._number} here: {labels or 'no parameters'}, "
+            f"rerunning {self.recorded.name}/{self._number}: {labels or 'no parameters'}, "
             f"root seed {self.recorded.seed}"
         )
         error = None if self.before is None else self.before.error
         if error is not None and ErrorInfo.decode(error).kind in ("WorkerDied", "TaskOutOfMemory"):
-            self._session.note("its worker died of it: the same may happen to this process")
+            self._session.note("it killed its worker, and may kill this process, too")
 
     def _job(self, folder: Path, target: Target) -> Job:
         from runyard.attempt.wire import Job
@@ -204,7 +204,7 @@ class Rerun:
 
 
 def _watched(call: Call) -> Call:
-    """The same function, with the debugger where it raises."""
+    """The same call, opening the debugger where it raises."""
     import pdb
 
     def look(error: Exception) -> None:
@@ -231,7 +231,7 @@ def _watched(call: Call) -> Call:
 
 @contextlib.contextmanager
 def _limit(seconds: float | None) -> Iterator[None]:
-    """Interrupt what runs after so many seconds."""
+    """Interrupt the block after some seconds."""
     if seconds is None:
         yield
         return

@@ -10,6 +10,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.summaries import show_summaries
 from runyard.cli.table import screen_height, table
 from runyard.errors import NotFound, UsageError
+from runyard.plaintext import counted
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
@@ -22,12 +23,12 @@ codec_option = click.option(
     "--codec",
     type=click.Choice(["msgpack", "pickle"]),
     default="msgpack",
-    help="`pickle` lets pickled values be read: only from a store that you trust.",
+    help="Read pickled values with `pickle`, only from a store that you trust.",
 )
 status_option = click.option(
     "--status",
     type=click.Choice(["completed", "failed", "cancelled"]),
-    help="Only those.",
+    help="Include only outcomes with this status.",
 )
 
 
@@ -42,15 +43,20 @@ status_option = click.option(
 )
 @click.argument("batch")
 @status_option
-@click.option("--by", metavar="K,…", help="Summaries by these: parameters, variant, case.")
-@click.option("--metric", metavar="M", multiple=True, help="A number that tasks return.")
-@click.option("--failures", is_flag=True, help="What went wrong, by error and line.")
-@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out so many.")
+@click.option("--by", metavar="K,…", help="Summarise by these: parameters, variant, case.")
+@click.option(
+    "--metric",
+    metavar="M",
+    multiple=True,
+    help="Summarise this number that tasks return; repeat for more.",
+)
+@click.option("--failures", is_flag=True, help="Show failures, grouped by error and line.")
+@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Skip the first N.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="So many at most.  [default: what fits the terminal, elsewhere all]",
+    help="Show at most N.  [default: what fits the terminal, otherwise all]",
 )
 @codec_option
 @shared
@@ -65,9 +71,9 @@ def results(
     limit: int | None,
     codec: str,
 ) -> int:
-    """What came out; failures by error and line.
+    """Show outcomes, failures or summaries.
 
-    With --by or --metric: the mean of each metric with its interval, spread and quantiles.
+    With --by or --metric: each metric's mean with its interval, spread and quantiles.
     """
     given = {"status": status, "by": by, "metric": metric, "offset": offset, "limit": limit}
     _check({option for option, value in given.items() if value}, failures, status)
@@ -91,22 +97,22 @@ def _check(given: set[str], failures: bool, status: str | None) -> None:
     if failures:
         for option in sorted(given & {"status", "by", "metric"}):
             raise UsageError(
-                f"--failures and --{option} exclude each other", hint="drop one of the two"
+                f"--failures and --{option} can't be combined", hint="remove one of them"
             )
     if summaries and status not in (None, "completed"):
         raise UsageError(
-            f"{status} tasks have no metrics, so --status {status} leaves nothing to summarise",
-            hint="drop --status, or list the outcomes without --metric and --by",
+            f"{status} tasks have no metrics to summarise",
+            hint="remove --status, or list the outcomes without --metric and --by",
         )
     if summaries and (paging := sorted(given & {"offset", "limit"})):
         raise UsageError(
-            f"--{paging[0]} goes by outcomes, and --{min(summaries)} asks for summaries",
-            hint="drop one of the two",
+            f"--{paging[0]} lists outcomes and --{min(summaries)} summarises them",
+            hint="remove one of them",
         )
 
 
 def note_mixed_code(session: Session, *results: Result) -> None:
-    """Say which batches have outcomes of several versions of their code."""
+    """Print which batches have outcomes of several versions of their code."""
     from runyard.reports.versions import mixed_lines
 
     for result in results:
@@ -184,7 +190,7 @@ def _show_failures(session: Session, result: Result, offset: int, limit: int | N
             session.say(f"    {line}")
         more = ", …" if group.count > len(group.tasks) else ""
         session.say(f"  tasks: {', '.join(map(str, group.tasks))}{more}")
-        session.say(f"  again: {_repro(session, result.name, group)}")
+        session.say(f"  rerun: {_repro(session, result.name, group)}")
         session.say()
 
 
@@ -213,6 +219,6 @@ def _nothing(result: Result, status: str | None, offset: int) -> NotFound:
     which = f"{status} " if status else ""
     after = f" after the first {offset:,}" if offset else ""
     return NotFound(
-        f"{result.name} has no {which}outcome{after}",
-        hint=f"it has {result.stats.done:,} of {result.stats.total:,}",
+        f"{result.name} has no {which}outcomes{after}",
+        hint=f"{result.stats.done:,} of {counted(result.stats.total, 'task')} have an outcome",
     )

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.options import RESUME_FLAGS, option_flags
 from runyard.cli.results import codec_option
 from runyard.cli.running import (
     EXIT_USAGE,
     carry_out,
-    changed_option,
-    limit_options,
     place_options,
     show_notices,
 )
 from runyard.cli.session import Session, examples, shared
 from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
+from runyard.plaintext import counted
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
 
 SIGNALLED = 128
-"""Exit codes from here on stand for a signal."""
+"""The first exit code that stands for a signal."""
 
 
 @click.command(
@@ -35,8 +35,7 @@ SIGNALLED = 128
     )
 )
 @click.argument("batch", required=False)
-@changed_option
-@limit_options
+@option_flags(RESUME_FLAGS, defaults=False)
 @codec_option
 @place_options
 @shared
@@ -46,9 +45,9 @@ def resume(
     progress: bool,
     **where: Any,
 ) -> int:
-    """Go on with what is not finished.
+    """Continue an unfinished batch.
 
-    Without BATCH: with every unfinished batch that nobody runs, the highest priority first.
+    Without BATCH: every unfinished batch that is not running, the highest priority first.
     """
     with session.yard() as yard:
         show_notices(session, yard, progress=progress)
@@ -79,7 +78,7 @@ def resume(
     type=click.Choice(["failed", "cancelled"]),
     default="failed",
     show_default=True,
-    help="Which tasks.",
+    help="Rerun tasks with this status.",
 )
 @codec_option
 @place_options
@@ -90,16 +89,16 @@ def retry(
     status: str,
     **where: Any,
 ) -> int:
-    """Run the failed tasks of a batch again.
+    """Rerun the failed tasks of a batch.
 
-    Their outcomes are forgotten; everything else stays as it is.
+    Their outcomes are deleted; everything else stays as it is.
     """
     with session.yard() as yard:
         yard.refuse_by_value(batch)
         again = yard.retry(batch, status)
         if not again:
-            raise NotFound(f"no task of {batch} is {status}")
-        session.note(f"{batch}: {again:,} {status} tasks run again")
+            raise NotFound(f"{batch} has no {status} tasks")
+        session.note(f"{batch}: rerunning {counted(again, f'{status} task')}")
         show_notices(session, yard, progress=where["progress"])
         return _resume(session, yard, batch, **where)
 
@@ -118,18 +117,18 @@ def _resume(
 
 
 def _leave_out(session: Session, name: str, error: BadTarget) -> None:
-    session.note(f"{name} is left out: {error.message}\n  {error.hint}")
+    session.note(f"skipping {name}: {error.message}\n  {error.hint}")
     told = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
     session.document({"batch": name, "error": told})
 
 
 def _unfinished(session: Session, yard: Yard) -> list[str]:
-    """Batches to go on with, the highest priority first."""
+    """Batches to continue, the highest priority first."""
     found = []
     for result in yard.status():
         row, stats = result.recorded.row, result.stats
         if stats.workers:
-            session.note(f"{row.name} is running already")
+            session.note(f"{row.name} is already running")
         elif row.pending:
             found.append(row)
     return [row.name for row in sorted(found, key=lambda row: (-row.priority, row.id))]

@@ -11,12 +11,10 @@ import click
 
 from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.described import Words, batch_of
+from runyard.cli.options import RUN_FLAGS, option_flags
 from runyard.cli.running import (
     EXIT_FAILED,
     carry_out,
-    changed_option,
-    limit_options,
-    need_options,
     place_options,
     show_notices,
 )
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 LOG = "run.log"
-"""Where a detached run writes, in its batch's folder."""
+"""The file in the batch's folder that a detached run writes to."""
 
 
 @click.command(
@@ -43,71 +41,51 @@ LOG = "run.log"
     )
 )
 @click.argument("target", required=False)
-@click.option("--shell", metavar="COMMAND", help="A command; {x} stands for the parameter x.")
-@click.option("--set", "set_", metavar="K=V", multiple=True, help="The same for every task.")
+@click.option("--shell", metavar="COMMAND", help="Run this command; {x} inserts parameter x.")
+@click.option("--set", "set_", metavar="K=V", multiple=True, help="Fix a parameter for all tasks.")
 @click.option(
     "--grid",
     metavar="K=V,V,…",
     multiple=True,
-    help="Every combination of these; also K=[…] as JSON and K=first..last.",
+    help="Run every combination of these values; also K=[…] as JSON and K=first..last.",
 )
-@click.option("--replicates", type=click.IntRange(1), metavar="N", help="So many of each.")
+@click.option(
+    "--replicates", type=click.IntRange(1), metavar="N", help="Run each combination N times."
+)
 @click.option(
     "--seed",
     type=click.IntRange(0),
     metavar="N",
-    help="The root seed.  [default: chosen and recorded]",
+    help="Set the root seed.  [default: chosen and recorded]",
 )
-@click.option("--name", help="The batch's name.  [default: made from what it is]")
+@click.option("--name", help="Name the batch.  [default: derived from the batch]")
 @click.option(
     "--common-random-numbers",
     is_flag=True,
     default=None,
-    help="Replicate r sees the same random numbers under every parameter.",
+    help="Give replicate N the same random numbers for all parameters.",
 )
-@click.option("--codec", type=click.Choice(["msgpack", "pickle"]), help="How values are stored.")
 @click.option(
-    "--retries", type=click.IntRange(0), metavar="N", help="Errors that a task may survive."
+    "--codec", type=click.Choice(["msgpack", "pickle"]), help="Store values in this format."
 )
-@click.option("--timeout", metavar="TIME", help="For one attempt: 30s, 5m, 2h.")
-@click.option("--memory", metavar="SIZE", help="For one attempt: 512MB, 2GiB.")
-@click.option("--deadline", metavar="TIME", help="For the whole run.")
-@click.option(
-    "--priority",
-    type=click.Choice(["low", "medium", "high", "critical"]),
-    help="What `resume` goes on with first.  [default: medium]",
-)
-@click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first failure.")
-@fresh_options
-@click.option(
-    "--keep",
-    type=click.Choice(["always", "failed", "never"]),
-    help="Which workspaces stay.  [default: always]",
-)
-@click.option("--capture/--no-capture", default=None, help="Keep what tasks print.  [default: yes]")
-@click.option(
-    "--chdir", "--in-workspace", "chdir", is_flag=True, default=None,
-    help="Run each task inside its own workspace.",
-)  # fmt: skip
-@changed_option
-@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@option_flags(RUN_FLAGS)
+@click.option("--dry-run", is_flag=True, help="Show what would run, without running it.")
 @click.option(
     "--try",
     "trial",
     type=click.IntRange(1),
     metavar="N",
-    help="Run and record the next N tasks, then estimate what the rest takes.",
+    help="Run and record the next N tasks, then estimate the rest.",
 )
-@click.option("--detach", is_flag=True, help="Run in the background; say its pid and return.")
-@need_options
-@limit_options
+@click.option("--detach", is_flag=True, help="Run in the background; print the pid and return.")
+@fresh_options
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:
-    """Run a batch, or go on with it.
+    """Run a batch, or continue it.
 
-    TARGET is module:function, path/file.py:function or a batch file (.toml). The same command
-    again goes on where it stopped; what is recorded is not run again.
+    TARGET is module:function, path/file.py:function or a batch file (.toml). Repeat the command to
+    continue after an interruption; recorded tasks are not run again.
     """
     place = {name: given.pop(name) for name in _PLACE}
     progress, fresh, yes = (given.pop(name) for name in ("progress", "fresh", "yes"))
@@ -139,10 +117,10 @@ def run(session: Session, **given: Any) -> int:
 
 
 def _refuse_both(given: dict[str, bool]) -> None:
-    """Refuse two ways of running that exclude each other."""
+    """Refuse flags that can't be combined."""
     chosen = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
     if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} exclude each other", hint="drop one of them")
+        raise UsageError(f"{' and '.join(chosen)} can't be combined", hint="remove one of them")
 
 
 _PLACE = ("backend", "workers", "ray_address", "fallback")
@@ -152,7 +130,7 @@ _WORDS = (
 
 
 def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place: Any) -> int:
-    """Put the batch on record, so that a mistake shows here, and let another process run it."""
+    """Record the batch, so that mistakes show here, and let another process run it."""
     name = yard.submit(batch, fresh=fresh)
     log = yard.batch_folder(name) / LOG
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -168,12 +146,12 @@ def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place:
             stdout=file,
             stderr=file,
             start_new_session=True,
-            # The address may have a password in it, and arguments are seen by everyone.
+            # The address may contain a password, and everyone can see arguments.
             env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNYARD_YARD": session.location},
         )
     session.say(f"{name} runs in the background as process {process.pid}")
     session.say(f"  output: {log}")
     session.say(f"  next: {session.command('status', name)}")
     session.document({"batch": name, "pid": process.pid, "log": str(log)})
-    process.returncode = 0  # it outlives us: nobody waits for it
+    process.returncode = 0  # it outlives this process, which never waits for it
     return 0

@@ -1,11 +1,9 @@
-"""What `run`, `resume` and `retry` share: their options, how a run is shown, and how it ends."""
+"""What `run`, `resume` and `retry` share: where to run, how a run is shown, and how it ends."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,28 +22,19 @@ if TYPE_CHECKING:
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
 WHY = {
-    "deadline": "the deadline has come",
-    "stopped": "stopped on request, unfinished",
+    "deadline": "deadline reached",
+    "stopped": "stopped on request",
     "fail-fast": "stopped at the first failure",
-    "budget": "the budget is used up",
-    "limit": "the tasks to try have run",
+    "budget": "budget used up",
+    "limit": "trial finished",
 }
-"""Why a run ended before its batch did, in words."""
+"""Why a run ended before its batch did."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a batch runs, and whether somebody watches."""
-
-    backend: str
-    workers: int | None
-    progress: bool
-
-
 def place_options(function: Function) -> Function:
-    """Give a command --backend, --workers, what Ray needs to know, and --progress."""
+    """Give a command --backend, --workers, the flags of Ray, --progress and --durable."""
     for option in reversed(
         [
             click.option(
@@ -54,104 +43,40 @@ def place_options(function: Function) -> Function:
                 default="processes",
                 show_default=True,
                 callback=_pin_hash_seed,
-                help="Where tasks run.",
+                help="Run tasks on this backend.",
             ),
             click.option(
                 "--workers",
                 type=click.IntRange(1),
                 metavar="N",
-                help="How many at once.  [default: all cores]",
+                help="Run N tasks at once.  [default: all cores]",
             ),
             click.option(
                 "--ray-address",
                 metavar="HOST:PORT",
-                help="The Ray cluster to join.  [default: $RAY_ADDRESS, else one of its own]",
+                help="Join this Ray cluster.  [default: $RAY_ADDRESS, else start a local one]",
             ),
             click.option(
                 "--fallback",
                 type=click.Choice(["serial"]),
-                help="Where to run if Ray is not installed or can't start.",
+                help="Use this backend if Ray is not installed or can't start.",
             ),
             click.option(
                 "--progress/--no-progress",
                 default=True,
-                help="Show how it goes, on stderr.  [default: yes]",
+                help="Show progress on stderr.  [default: yes]",
             ),
             click.option(
                 "--durable",
                 is_flag=True,
                 expose_value=False,
                 callback=_set_durable,
-                help="Wait for the disk at each commit: a power cut loses nothing either.",
+                help="Wait for the disk at each commit, so that a power cut loses nothing.",
             ),
         ]
     ):
         function = option(function)
     return function
-
-
-def need_options(function: Function) -> Function:
-    """Give a command --cpus, --gpus, --resource and --runtime-env."""
-    for option in reversed(
-        [
-            click.option(
-                "--cpus", type=click.FloatRange(0), metavar="N", help="Cores a task needs (ray)."
-            ),
-            click.option(
-                "--gpus", type=click.FloatRange(0), metavar="N", help="GPUs a task needs (ray)."
-            ),
-            click.option(
-                "--resource",
-                "resources",
-                metavar="K=N",
-                multiple=True,
-                callback=_read_amounts,
-                help="What else a task needs of its machine (ray).",
-            ),
-            click.option(
-                "--runtime-env",
-                metavar="JSON|FILE",
-                callback=_read_document,
-                help="What Ray prepares on a machine before tasks run there (ray).",
-            ),
-        ]
-    ):
-        function = option(function)
-    return function
-
-
-def limit_options(function: Function) -> Function:
-    """Give a command --budget, --metric and --until."""
-    for option in reversed(
-        [
-            click.option(
-                "--budget",
-                metavar="K=N",
-                multiple=True,
-                callback=_read_amounts,
-                help="What the batch may use in all: tasks=N, minutes=N (or seconds, hours), or "
-                "the sum of a metric that tasks return; `none` lifts it. Exit 75 when it is used "
-                "up.",
-            ),
-            click.option("--metric", metavar="M", help="Show the running mean of this result."),
-            click.option(
-                "--until",
-                metavar="CONDITION",
-                help="Add replicates until this holds, as in 'ci95(mean(profit)) < 0.5'; "
-                "`none` lifts it.",
-            ),
-        ]
-    ):
-        function = option(function)
-    return function
-
-
-changed_option = click.option(
-    "--changed",
-    type=click.Choice(["keep", "rerun", "refuse"]),
-    help="What to do with outcomes made by code that has changed since: keep them, run their "
-    "tasks again, or refuse to run.  [default: keep]",
-)
 
 
 def code_of(end: KeyboardInterrupt | SystemExit) -> int:
@@ -166,7 +91,7 @@ def carry_out(
     run: Callable[[], Result],
     tell: Callable[[Session, Result], int] | None = None,
 ) -> int:
-    """Run, say what came of it; the exit code."""
+    """Run, show the result, and return the exit code."""
     interrupted = 0
     try:
         result = run()
@@ -183,7 +108,7 @@ def carry_out(
 
 
 def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
-    """Let notices be read where no progress view shows them."""
+    """Print notices where no progress view shows them."""
     from runyard.events import Notice
 
     if not progress:
@@ -191,14 +116,14 @@ def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
 
 
 def tell_result(session: Session, result: Result) -> int:
-    """Say what came out, for people or as JSON; the exit code that it stands for."""
+    """Show a result, as text or JSON, and return the exit code."""
     code = say_result(session, result)
     session.document(final_document(result))
     return code
 
 
 def say_result(session: Session, result: Result) -> int:
-    """Say what came out, for people; the exit code that it stands for."""
+    """Show a result as text, and return the exit code."""
     stats = result.stats
     groups = result.failures() if stats.failed else []
     unfinished = stats.total - stats.done
@@ -209,7 +134,8 @@ def say_result(session: Session, result: Result) -> int:
         more = [word for k, n in budget.items() for word in ("--budget", f"{k}={2 * n:g}")]
         next_command = style(session.command("resume", result.name, *more), bold=True)
         session.note(
-            f"{WHY.get(result.end, 'interrupted')}: {stats.done:,} recorded; {next_command} goes on"
+            f"{WHY.get(result.end, 'interrupted')} with {stats.done:,} of {stats.total:,} tasks "
+            f"recorded; run `{next_command}` to continue"
         )
     if any(group.kind == "NotEncodable" for group in groups):
         return EXIT_USAGE
@@ -235,7 +161,7 @@ def final_document(result: Result) -> dict[str, Any]:
 
 
 def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
-    """The batch in a few lines, and what to type next."""
+    """The result in a few lines, and the commands to use next."""
     from runyard.reports.versions import mixed_lines
 
     lines = [result.headline()]
@@ -262,7 +188,7 @@ def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
 
 
 def _pin_hash_seed(context: click.Context, parameter: click.Parameter, value: str) -> str:  # noqa: ARG001
-    """Let tasks that run in this process hash strings as workers do."""
+    """Make tasks that run in this process hash strings as workers do."""
     if value not in ("processes", "ray"):
         context.ensure_object(Session).pin_hash_seed(workers_seed())
     return value
@@ -270,44 +196,3 @@ def _pin_hash_seed(context: click.Context, parameter: click.Parameter, value: st
 
 def _set_durable(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
     context.ensure_object(Session).durable = value
-
-
-def _read_amounts(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    given: tuple[str, ...],
-) -> dict[str, float] | None:
-    if not given:
-        return None
-    found: dict[str, float] = {}
-    for text in given:
-        name, _, number = text.rpartition("=")
-        if text == "none":
-            return {}
-        try:
-            found[name] = float(number)
-        except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(f"{text!r} is not NAME=NUMBER, as in tasks=1000 or cost=2.5")
-    return found
-
-
-def _read_document(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    given: str | None,
-) -> dict[str, Any] | None:
-    """A JSON object, as it is or in a file."""
-    if given is None:
-        return None
-    import json
-
-    try:
-        text = given if given.lstrip().startswith("{") else Path(given).read_text()
-        found = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{given!r} is neither JSON nor a file of it: {error}") from None
-    if not isinstance(found, dict):
-        raise click.BadParameter('write an object, as in {"env_vars": {"MODE": "fast"}}')
-    return found

@@ -1,4 +1,4 @@
-"""What every command shares: where its yard is, and where its words go.
+"""What every command shares: where its yard is, and where its output goes.
 
 stdout   what was asked for: text for people, or JSON with --json
 stderr   everything else: progress, notices, errors
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 DEFAULT_YARD = ".runyard"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# No text of others can know it, so that escape sequences behind it are our own.
+# Random, so that foreign text can't contain it: escape sequences after it are our own.
 _MARK = f"\0{os.urandom(8).hex()}\0"
 _LOOKS = re.compile(rf"{_MARK}((?:\x1b\[[0-9;]*m)*)")
 
 
 class Session:
-    """One call of the program."""
+    """One invocation of the program."""
 
     def __init__(self, *, is_program: bool = False) -> None:
         self.json = False
@@ -45,7 +45,7 @@ class Session:
         self._documents: TextIO | None = None
 
     def use_json(self) -> None:
-        """Keep stdout for documents; whatever a task or a module prints goes to stderr."""
+        """Keep stdout for documents; what tasks and modules print goes to stderr."""
         if self.json:
             return
         self.json = True
@@ -56,7 +56,7 @@ class Session:
             self._documents = open(kept, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
     def document(self, data: dict[str, Any], *, at_once: bool = True) -> None:
-        """One JSON document on a line of its own; nothing without --json."""
+        """Write one JSON document as a line; nothing without --json."""
         if self._documents is not None:
             with self._writing():
                 self._documents.write(ascii_json(data) + "\n")
@@ -64,38 +64,38 @@ class Session:
                     self._documents.flush()
 
     def say(self, text: str = "", *, newline: bool = True) -> None:
-        """Text for people; nothing with --json."""
+        """Print text; nothing with --json."""
         if not self.json:
             with self._writing():
                 click.echo(painted(text), nl=newline, color=_color())
 
     def note(self, text: str) -> None:
-        """Something a person should know, whatever goes to stdout."""
+        """Print a notice on stderr, with and without --json."""
         click.echo(painted(text), err=True, color=_color())
 
     def stdout(self) -> TextIO:
-        """Where data goes: stdout as it is, and a terminal by way of `say`."""
+        """Where data goes: stdout itself, or by way of `say` if it is a terminal."""
         return _Screen(self) if sys.stdout.isatty() else sys.stdout
 
     def pass_on(self, data: bytes, *, err: bool = False) -> None:
-        """Bytes that were asked for as they are."""
+        """Print bytes unchanged."""
         with self._writing():
             click.echo(data, nl=False, err=err)
 
     def flush(self) -> None:
-        """Bring errors of stdout to light while they can still be told."""
+        """Raise errors of stdout while they can still be reported."""
         with self._writing():
             for stream in (sys.stdout, self._documents):
                 if stream is not None:
                     stream.flush()
 
     def close(self) -> None:
-        """The last word has been said."""
+        """Close the stream of documents."""
         if self._documents is not None:
             self._documents.close()
 
     def pin_hash_seed(self, seed: str) -> None:
-        """Start this program again with this hash seed, where tasks that it runs need that."""
+        """Restart this program with a hash seed, unless it has that one already."""
         is_pinned = own_seed() == seed or os.environ.get(VARIABLE) == seed
         if is_pinned or not self._is_program or sys.flags.ignore_environment:
             return
@@ -105,7 +105,7 @@ class Session:
         os.execve(sys.executable, words, {**os.environ, VARIABLE: seed})
 
     def abandon(self) -> None:
-        """Nobody reads stdout any more: what is left for it goes nowhere."""
+        """Discard further output, as nothing reads stdout any more."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         if self._documents is not None:
@@ -119,24 +119,24 @@ class Session:
             raise
         except OSError as error:
             self.abandon()
-            raise EngineError(f"stdout can't be written: {error.strerror}") from error
+            raise EngineError(f"can't write to stdout: {error.strerror}") from error
 
     @property
     def place(self) -> str:
-        """Where the yard is, as it may be shown."""
+        """The yard's location, without passwords."""
         return shown(self.location)
 
     def has_yard(self) -> bool:
-        """Whether there is a yard at all."""
+        """Whether the yard exists."""
         return _is_address(self.location) or Path(self.location, "yard.db").exists()
 
     @contextlib.contextmanager
     def yard(self, *, create: bool = False) -> Iterator[Yard]:
-        """The yard, open; only a command that runs something makes one."""
+        """Open the yard; only commands that run something create one."""
         if not create and not self.has_yard():
             raise NotFound(
                 f"there is no yard at {self.place}",
-                hint="say where it is with --yard PATH",
+                hint="pass its location with --yard PATH",
             )
         from runyard.yard import Yard
 
@@ -144,7 +144,7 @@ class Session:
             yield yard
 
     def command(self, *words: str) -> str:
-        """A command to type next, for the same yard."""
+        """A command to run next, for the same yard."""
         import shlex
 
         given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
@@ -174,7 +174,7 @@ def shared(function: Function) -> Function:
         show_envvar=True,
         expose_value=False,
         callback=_set_location,
-        help="Where the record is kept.",
+        help="Use the yard at this location.",
     )
     @click.option(
         "--json",
@@ -183,7 +183,7 @@ def shared(function: Function) -> Function:
         expose_value=False,
         is_eager=True,
         callback=_set_json,
-        help="JSON on stdout, everything else on stderr.",
+        help="Print JSON on stdout, everything else on stderr.",
     )
     @click.pass_context
     @functools.wraps(function)
@@ -194,19 +194,19 @@ def shared(function: Function) -> Function:
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: lines to copy."""
+    """The examples at the end of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def style(text: str, **looks: Any) -> str:
-    """Text with colours, where they are wanted; for `say` and `note`."""
+    """Text with colours, unless NO_COLOR is set; for `say` and `note`."""
     if os.environ.get("NO_COLOR"):
         return text
     return _MARK + click.style("", reset=False, **looks) + text + _MARK + click.style("")
 
 
 def painted(text: str) -> str:
-    """The text as a terminal gets it: of escape sequences only the colours that `style` gave it."""
+    """The text for a terminal: its only escape sequences are the colours from `style`."""
     parts = _LOOKS.split(text)
     parts[::2] = map(plain, parts[::2])
     return "".join(parts)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("batch", required=False)
 @shared
 def status(session: Session, batch: str | None) -> int:
-    """Counts, progress, rate, time left, workers.
+    """Show counts, progress, rate, time left and workers.
 
     Without BATCH: every batch, oldest first.
     """
@@ -109,9 +109,9 @@ def _facts(
     if stats.done:
         facts.append(
             (
-                "a task took",
-                f"{duration(timings.mean_seconds)} on average, {duration(timings.max_seconds)} at "
-                f"most; waited {duration(max(0.0, timings.mean_wait))} on average",
+                "task time",
+                f"mean {duration(timings.mean_seconds)}, longest {duration(timings.max_seconds)}; "
+                f"mean wait {duration(max(0.0, timings.mean_wait))}",
             )
         )
     facts += [
@@ -155,7 +155,7 @@ def _with_texts(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _state(row: BatchRow, stats: Stats) -> str:
-    if not row.pending:  # whether or not an engine waits for more
+    if not row.pending:  # even if an engine is waiting for more
         return "finished"
     if stats.workers:
         return "running"

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def show_summaries(
     session: Session, result: Result, metrics: Sequence[str], by: str | None
 ) -> None:
-    """Each metric's figures by group: a table, or a JSON document a line."""
+    """Show each metric's figures by group, as a table or JSON lines."""
     from runyard.reports.text import summary_rows
     from runyard.spec.shown import jsonable
 
     names = [name.strip() for name in by.split(",")] if by else []
     groups = result.summaries(metrics or None, names)
     if not groups or not groups[0].summaries:
-        raise NotFound(f"the tasks of {result.name} return no number")
+        raise NotFound(f"the tasks of {result.name} return no numbers")
     for group in groups:
         for metric, summary in group.summaries.items():
             labels = jsonable(group.labels)
@@ -34,7 +34,7 @@ def show_summaries(
 
 
 def figures(summary: Summary) -> dict[str, Any]:
-    """A summary as plain JSON; what does not exist is null."""
+    """A summary as plain JSON; missing figures are null."""
     moments, interval = summary.moments, summary.interval()
     return {
         "count": summary.count,

@@ -12,7 +12,7 @@ from runyard.cli.session import style
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int] = ()
 ) -> str:
-    """Rows under their heads, `numbers` aligned right; the last column gives way to the width."""
+    """Rows under heads, `numbers` aligned right; the last column is cut to fit the terminal."""
     from runyard.reports.text import aligned
 
     head, *lines = aligned(heads, rows, numbers, screen_width())
@@ -20,20 +20,20 @@ def table(
 
 
 def pairs(facts: Sequence[tuple[str, str]]) -> str:
-    """Names and what they stand for, one a line."""
+    """Names and values, one pair a line."""
     width = max(len(name) for name, _ in facts)
     return "\n".join(f"  {style(name.ljust(width), dim=True)}  {text}" for name, text in facts)
 
 
 def screen_width() -> int | None:
-    """Columns of the terminal that stdout is; None where it is none."""
+    """The terminal's columns; None if stdout is not a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def screen_height() -> int | None:
-    """Lines of the terminal that stdout is; None where it is none."""
+    """The terminal's lines; None if stdout is not a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().lines

@@ -12,6 +12,7 @@ import click
 
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import RunyardError, StoreError
+from runyard.plaintext import counted
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -22,19 +23,19 @@ SHOWN, LISTED = 20, 1000
 
 @dataclass(slots=True)
 class Findings:
-    """What a look at the yard brought to light."""
+    """What a check of the yard found."""
 
     problems: list[str] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
-    logs: int = 0  # audit logs that were read
+    logs: int = 0  # audit logs that were checked
 
 
 @click.command(epilog=examples("runyard doctor", "runyard doctor --json"))
 @shared
 def doctor(session: Session) -> int:
-    """Check the store and the logs; repair a torn tail.
+    """Check the store and the logs; repair torn tails.
 
-    Exit code 0: everything is whole, or was made so; 3: something is damaged.
+    Exit code 0: everything is intact or repaired; 3: something is damaged.
     """
     found = Findings()
     with session.yard() as yard:
@@ -47,9 +48,9 @@ def doctor(session: Session) -> int:
     if len(found.problems) > SHOWN:
         session.say(f"and {len(found.problems) - SHOWN:,} more")
     if found.problems:
-        session.say("what is damaged is never reported as data; run its batch again with --fresh")
+        session.say("damaged data is never reported as results; rerun the batch with --fresh")
     else:
-        session.say(f"{session.place} is whole: the store and {found.logs} audit logs")
+        session.say(f"{session.place} is intact: the store and {counted(found.logs, 'audit log')}")
     session.document(
         {
             "yard": session.place,
@@ -71,15 +72,15 @@ def doctor(session: Session) -> int:
     metavar="TIME",
     default="7d",
     show_default=True,
-    help="Only what nobody touched for so long: 12h, 7d.",
+    help="Remove what has not changed for this time: 12h, 7d.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, without removing it.")
 @shared
 def gc(session: Session, older_than: str, dry_run: bool) -> int:
-    """Remove old workspaces and what dead engines left; compact the store.
+    """Remove old workspaces and leftovers; compact the store.
 
-    Folders of batches that are no longer on record go too. Outcomes stay. A store in SQLite gives
-    the room of what was cleared back to the disk, unless an engine is using it.
+    Leftovers are files of dead engines and folders of deleted batches. Outcomes stay. An SQLite
+    store returns free space to the disk, unless an engine is using it.
     """
     from runyard.spaces import prune_empty, remove_tree
     from runyard.spec import units
@@ -97,14 +98,14 @@ def gc(session: Session, older_than: str, dry_run: bool) -> int:
         store = _compact(session, yard, dry_run=dry_run)
     verb = "would be removed" if dry_run else "removed"
     spare = f"; {_size(store['bytes'])} of free space in the store" if store["bytes"] else ""
-    session.say(f"{len(removed):,} {verb}, {_size(freed)}{spare}")
+    session.say(f"{counted(len(removed), 'item')} {verb}, {_size(freed)}{spare}")
     document = {"removed": removed, "bytes": freed, "store": store, "dry_run": dry_run}
     session.document(document)
     return 0
 
 
 def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
-    """Give back what holds nothing in the store; how many bytes, and if not, why not."""
+    """Return free space of the store to the disk: the bytes, or why not."""
     store = yard.store
     spare, skipped = store.spare(), None
     if spare:
@@ -155,7 +156,9 @@ def _check_logs(folder: Path, found: Findings) -> None:
             report = verify(path)
             if report.torn_bytes and report.first_bad_line is None:
                 repair(path)
-                found.repaired.append(f"{path}: {report.torn_bytes} bytes of a torn tail cut off")
+                found.repaired.append(
+                    f"{path}: cut off {counted(report.torn_bytes, 'byte')} of a torn tail"
+                )
             elif not report.ok:
                 found.problems.append(f"{path}: {report.reason}")
         except (RunyardError, OSError) as error:
@@ -163,7 +166,7 @@ def _check_logs(folder: Path, found: Findings) -> None:
 
 
 def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
-    """What can go, and its size."""
+    """What can be removed, and its size."""
     from runyard import clock
     from runyard.spaces import old
     from runyard.spaces.trees import measure
@@ -188,7 +191,7 @@ def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
 
 
 def _left_behind(yard: Yard) -> list[Path]:
-    """Run files whose engine is neither alive nor on record."""
+    """Run files whose engine is neither alive nor recorded."""
     with yard.store.snapshot() as view:
         known = {engine.id for engine in view.engines()}
     found = []

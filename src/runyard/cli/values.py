@@ -1,4 +1,4 @@
-"""Values as people type them: JSON where they parse as JSON, otherwise strings.
+"""Values on the command line: JSON if they parse as JSON, otherwise strings.
 
 x=1  x=true  x=hello  x='{"a": 1}'          one value
 x=1,2,hello  x='[1, 2]'  x=0..99  x=1..3,9  a list of values
@@ -17,14 +17,14 @@ _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`k=v` texts as a dict of what stands on both sides."""
+    """`k=v` texts as a dict."""
     found: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.isidentifier():
             raise UsageError(f"{option} {text!r} is not NAME=VALUE", hint=f"write {option} x=1")
         if name in found:
-            raise UsageError(f"{option} gives {name!r} twice", hint="drop one of the two")
+            raise UsageError(f"{option} gives {name!r} twice", hint="remove one of them")
         found[name] = value
     return found
 
@@ -71,7 +71,7 @@ def _split(text: str) -> Iterator[Any]:
 
 
 def _structured(text: str, at: int) -> tuple[Any, int] | None:
-    """A JSON list, object or string that stands here alone, and where the next value starts."""
+    """A JSON list, object or string that is a whole value, and where the next value starts."""
     start = at + len(text[at:]) - len(text[at:].lstrip())
     if text[start : start + 1] not in ("[", "{", '"'):
         return None

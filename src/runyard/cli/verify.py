@@ -1,4 +1,4 @@
-"""`runyard verify`: a sample of a batch again, in a yard of its own that is gone afterwards."""
+"""`runyard verify`: rerun a sample of a batch in a temporary yard."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runyard.cli.compared import difference, seen
 from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import NotFound, UsageError
+from runyard.plaintext import counted
 from runyard.spec.hash_seed import pinned, shown
 
 if TYPE_CHECKING:
@@ -30,16 +31,10 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 RUNS = 128
-"""A sample is made of so many runs of neighbouring tasks at most, each of them one claim."""
+"""The most runs of neighbouring tasks in a sample; each is one claim."""
 
 DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
-"""Errors whose tasks are run again only where they can't take this process with them."""
-
-NO_LIMITS: dict[str, Any] = {
-    "until": None, "budget": {}, "deadline": None, "fail_fast": False, "metric": None,
-    "audit_tasks": False, "changed": "keep",
-}  # fmt: skip
-"""Options that make a batch longer or shorter, or that only its own record needs."""
+"""Errors whose tasks are rerun only on backends where they can't kill this process."""
 
 
 @click.command(
@@ -55,17 +50,17 @@ NO_LIMITS: dict[str, Any] = {
     metavar="N|N%",
     default="10%",
     show_default=True,
-    help="How many tasks; the same ones each time.",
+    help="Rerun this number or share of tasks, the same ones each time.",
 )
 @click.option(
     "--backend",
     type=click.Choice(BACKENDS),
     default="serial",
     show_default=True,
-    help="Where they run.",
+    help="Run tasks on this backend.",
 )
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="How many at once.")
-@click.option("--progress/--no-progress", default=True, help="Show how it goes, on stderr.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Run N tasks at once.")
+@click.option("--progress/--no-progress", default=True, help="Show progress on stderr.")
 @codec_option
 @shared
 def verify(
@@ -77,10 +72,10 @@ def verify(
     progress: bool,
     codec: str,
 ) -> int:
-    """Run a sample again elsewhere, and compare.
+    """Rerun a sample on another backend and compare.
 
-    One task after another by default, which shows that running in parallel changed nothing.
-    Exit code 0: all are the same; 1: some differ, and the first of them is named.
+    By default tasks run one after another, which shows that running in parallel changed nothing.
+    Exit code 0: all are the same; 1: some differ, and the first one is shown.
     """
     from runyard.reports.progress import show
     from runyard.store.versions import hash_seed_of
@@ -104,30 +99,27 @@ def verify(
 
 
 def copy_sample(tx: Transaction, view: Snapshot, recorded: StoredBatch, chosen: list[int]) -> None:
-    """The batch in another store, with these tasks left to run and the others taken as done."""
-    import msgspec
-
+    """Copy a batch to another store, with these tasks left to run and all others done."""
     from runyard.spec.outcome import OutcomeRow
     from runyard.store.stored_batch import encode_options
 
     row = recorded.row
-    options = msgspec.structs.replace(recorded.options, **NO_LIMITS)
     columns: dict[str, Any] = {
         name: getattr(row, name)
         for name in ("name", "identity", "plan", "code", "seed", "root", "priority")
     }
-    columns["options"] = encode_options(options)
+    columns["options"] = encode_options(recorded.options.for_verify())
     if recorded.listed:
         made = tx.create_batch(**columns, total=0)
         listed = view.tasks(recorded.id)
         for first, tasks in _neighbours(listed):
-            tx.update_batch(made.id, frontier=first)  # which those before it may have left
+            tx.update_batch(made.id, frontier=first)  # earlier tasks may have been removed
             tx.add_tasks(made.id, [(task.name, task.priority, task.content, ()) for task in tasks])
         wanted = set(chosen)
         others = [OutcomeRow.cancelled(made.id, t.task) for t in listed if t.task not in wanted]
         tx.record(made.id, others)
         return
-    # A million tasks are not listed here either: the others count as cancelled, without a row.
+    # The tasks of a grid are not listed: all others count as cancelled, without a row.
     left_out = row.total - len(chosen)
     made = tx.create_batch(**columns, total=row.total, frontier=row.total, cancelled=left_out)
     tx.record(made.id, [OutcomeRow.cancelled(made.id, task) for task in chosen])
@@ -135,14 +127,14 @@ def copy_sample(tx: Transaction, view: Snapshot, recorded: StoredBatch, chosen: 
 
 
 def _neighbours(listed: list[TaskRow]) -> Iterator[tuple[int, list[TaskRow]]]:
-    """The tasks in runs without a gap between their numbers, each with its first number."""
+    """Runs of tasks without gaps in their numbers, each with its first number."""
     for _, run in groupby(enumerate(listed), lambda at: at[1].task - at[0]):
         tasks = [task for _, task in run]
         yield tasks[0].task, tasks
 
 
 def _of_sample(recorded: StoredBatch, chosen: Collection[int]) -> Callable[[Event], Event]:
-    """How events are shown: about the sample, without the tasks that were taken as done."""
+    """Make events count the sample only."""
     left_out = recorded.row.total - len(chosen)
 
     def seen_as(event: Event) -> Event:
@@ -159,13 +151,13 @@ def _of_sample(recorded: StoredBatch, chosen: Collection[int]) -> Callable[[Even
 def _choose(
     view: Snapshot, recorded: StoredBatch, share: float | int, backend: str
 ) -> dict[int, OutcomeRow]:
-    """The sample: a hundred or so runs of neighbours, where the seed decides."""
+    """The sample: runs of neighbouring tasks, chosen by the seed."""
     from runyard.backends import backend_class
 
     abilities = backend_class(backend).capabilities
     careful = not (abilities.survives_crash and abilities.hard_kill)
     numbers: Sequence[int] = range(recorded.row.total)
-    if recorded.listed:  # where some may have been cleared away
+    if recorded.listed:  # some may have been removed
         numbers = [task.task for task in view.tasks(recorded.id)]
     most = share if isinstance(share, int) else max(1, math.ceil(share * recorded.row.done))
     size = max(1, math.ceil(min(most, len(numbers)) / RUNS))
@@ -183,7 +175,7 @@ def _choose(
         if len(chosen) >= most:
             break
     if not chosen:
-        raise NotFound(f"{recorded.name} has no outcome that could be run again on {backend}")
+        raise NotFound(f"{recorded.name} has no outcomes that can be rerun on {backend}")
     return chosen
 
 
@@ -209,9 +201,9 @@ def _again(elsewhere: Yard, result: Result, chosen: dict[int, OutcomeRow]) -> di
 
 
 class Code(NamedTuple):
-    """Whether the sample was recorded with the code that has run it again."""
+    """Whether the sample was recorded with the code that reran it."""
 
-    outdated: int  # outcomes of the sample that other code made
+    outdated: int  # outcomes of the sample made by other code
     mixed: MixedCode
 
 
@@ -262,13 +254,13 @@ def _tell(
         session.note(style(line, fg="yellow"))
     if code.outdated:
         session.note(
-            f"{code.outdated:,} of {len(chosen):,} sampled outcomes were made by code that has "
-            "changed since: a difference may come from that"
+            f"{code.outdated:,} of {counted(len(chosen), 'sampled outcome')} came from code that "
+            "has changed since, which may cause a difference"
         )
     if other_seed:
         session.note(
-            f"{len(other_seed):,} of those that differ were made with {shown(other_seed[0])}, "
-            f"and run again with {shown(seed)}: the order of a set may make the difference"
+            f"{len(other_seed):,} of the tasks that differ ran with {shown(other_seed[0])}, and "
+            f"now with {shown(seed)}: the order of a set may cause the difference"
         )
     if different:
         task = different[0]
@@ -280,14 +272,14 @@ def _tell(
             "now": now.document(),
         }
         session.say(
-            f"{name}: {style(f'{len(different):,} differ', fg='red')} of {len(again):,} run again "
-            f"on {backend}; the first is {name}/{task}"
+            f"{name}: {style(f'{len(different):,} differ', fg='red')} of "
+            f"{counted(len(again), 'task')} rerun on {backend}; the first is {name}/{task}"
         )
         session.say(difference(before, now))
         session.say(f"  next: {session.command('repro', f'{name}/{task}')}")
     else:
         session.say(
-            f"{name}: {len(again):,} of {recorded.row.total:,} tasks run again on {backend}, "
+            f"{name}: reran {len(again):,} of {counted(recorded.row.total, 'task')} on {backend}, "
             f"{style('all the same', fg='green')}"
         )
     session.document(document)
@@ -297,7 +289,7 @@ def _tell(
 def _hash_seeds(
     recorded: StoredBatch, backend: str, rows: list[OutcomeRow]
 ) -> tuple[str, list[str]]:
-    """The hash seed of tasks on a backend, and those of outcomes that were made with another."""
+    """The hash seed on a backend, and those of outcomes that were made with another."""
     from runyard.backends import backend_class
     from runyard.store.versions import hash_seed_of
 
@@ -307,12 +299,14 @@ def _hash_seeds(
 
 
 def _share(text: str) -> float | int:
-    """How much of a batch: a part, or a number of tasks."""
+    """The size of a sample: a share, or a number of tasks."""
     number = text.removesuffix("%")
     try:
         share = float(number) / 100 if text.endswith("%") else int(number)
     except ValueError:
         share = 0
     if not share > 0 or (isinstance(share, float) and share > 1):
-        raise UsageError(f"{text!r} is no sample", hint="write a number, or a part such as 10%")
+        raise UsageError(
+            f"not a valid sample: {text}", hint="use a number of tasks, or a share such as 10%"
+        )
     return share

@@ -9,6 +9,7 @@ import click
 
 from runyard.cli.running import WHY, place_options, show_notices
 from runyard.cli.session import Session, examples, shared
+from runyard.plaintext import counted
 
 if TYPE_CHECKING:
     from runyard.worker import Turn
@@ -21,15 +22,14 @@ if TYPE_CHECKING:
         "runyard worker --forever --yard postgresql://lab@db.example.org/lab",
     )
 )
-@click.option("--forever", is_flag=True, help="Wait for more when there is nothing to do.")
+@click.option("--forever", is_flag=True, help="Wait for more work instead of ending.")
 @place_options
 @shared
 def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> int:
-    """Take work from a yard that others fill.
+    """Run tasks from a shared yard.
 
-    Any number of workers on any number of machines may share one yard in PostgreSQL. The most
-    urgent batch comes first. Tasks are found by name, so the project's code must be here too;
-    start the worker in the project's folder.
+    Workers on any number of machines can share one yard in PostgreSQL; the most urgent batch runs
+    first. Tasks are imported by name, so start the worker in a folder with the project's code.
     """
     from runyard.execution import RunSettings
     from runyard.worker import Worker
@@ -42,7 +42,7 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
         def tell(turn: Turn) -> None:
             ended.append(turn)
             why = f"; {WHY[turn.end]}" if turn.end in WHY else ""
-            session.say(f"{turn.batch}: {turn.tasks:,} tasks{why}")
+            session.say(f"{turn.batch}: {counted(turn.tasks, 'task')}{why}")
 
         given = {name: value for name, value in place.items() if value is not None}
         settings = RunSettings(**given, progress=progress)
@@ -54,5 +54,5 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
             code = int(error.code or 0)
     session.document({"batches": [turn._asdict() for turn in ended]})
     if not ended and not code:
-        session.say("there is nothing to do")
+        session.say("nothing to do")
     return code

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.spec.codec import decode, decode_as
 from runyard.spec.fields import WHOLE, as_float, parts
+from runyard.spec.names import did_you_mean
 from runyard.spec.outcome import OutcomeRow, decoding_stored
 from runyard.spec.status import COMPLETED
 
@@ -78,7 +79,8 @@ class Columns:
         """A metric by its path."""
         if name not in self.names:
             known = ", ".join(self.names[:20]) or "none: the tasks return no number"
-            raise NotFound(f"there is no metric {name!r}", hint=f"the metrics are: {known}")
+            close = did_you_mean(name, self.names)
+            raise NotFound(f"there is no metric {name!r}{close}", hint=f"the metrics are: {known}")
         return self._whole(str(self.names.index(name)))
 
     def chosen(self, names: Iterable[str] | None) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runyard.errors import BadSpec, UsageError
+from runyard.errors import BadSpec, MetricMissing, UsageError
 from runyard.reports.metrics import summarise
+from runyard.spec.names import did_you_mean
 from runyard.stats.conditions import Condition, Verdict, parse_rule
 from runyard.stats.intervals import Interval
 from runyard.stats.stopping import ConfidenceSequence, RateSequence
@@ -110,6 +111,14 @@ def look(result: Result, text: str) -> Look:
     metrics = condition.metrics()
     if metrics and not result.columns.names and replicates < FIRST_LOOK:
         return Look([], FIRST_LOOK)  # the few that there are have failed; more may not
+    known = result.columns.names
+    missing = next((name for name in metrics if known and name not in known), None)
+    if missing is not None:
+        raise MetricMissing(
+            f"`until` needs the metric {missing!r}, which no task of {result.name} returned"
+            f"{did_you_mean(missing, known)}",
+            hint=f"their metrics: {', '.join(known[:20])}",
+        )
     stats = result.stats
     done = stats.done or math.nan
     shares = stats.failed / done, stats.completed / done

@@ -17,9 +17,9 @@ from difflib import get_close_matches
 from runyard.errors import MetricMissing
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import leaves
+from runyard.spec.option_kinds import TASKS, TIMES, UNITS
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED
-from runyard.spec.task import TASKS, TIMES, UNITS
 from runyard.stats.intervals import t_interval
 from runyard.stats.moments import Moments
 
@@ -43,6 +43,7 @@ class Budget:
         seconds: float,
         rows: Iterable[OutcomeRow],
         limit: int | None = None,
+        until: Sequence[str] = (),
     ) -> None:
         self._budget = dict(budget)
         self._shown = shown
@@ -52,16 +53,17 @@ class Budget:
         self._limit = limit  # outcomes in all after which this run ends
         names = [name for name in budget if name not in UNITS] + ([shown] if shown else [])
         self._metrics = {name: Moments(order=2) for name in names}
-        self._unseen = set(self._metrics)
+        self._until = tuple(until)  # metrics of the condition that ends the batch
+        self._unseen = {*self._metrics, *self._until}
         self._completed = 0
         self._found: dict[str, None] = {}  # metrics of the first outcomes
-        if self._metrics:
+        if self._metrics or self._unseen:
             self._add(rows)
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
         """Outcomes that came in."""
         self._done += len(rows)
-        if self._metrics:
+        if self._metrics or self._unseen:
             self._add(rows)
 
     def recorded(self, done: int) -> None:
@@ -102,19 +104,23 @@ class Budget:
         """A metric that the first outcomes lack; at the end of a batch: that all lack."""
         if self._completed < (1 if at_the_end else FIRST):
             return None
-        return next((name for name in self._metrics if name in self._unseen), None)
+        wanted = (*self._metrics, *self._until)
+        return next((name for name in wanted if name in self._unseen), None)
 
     def error(self, batch: str, missing: str) -> MetricMissing:
         """The error for a missing metric."""
         known = list(self._found)
-        wanted = "the budget" if missing in self._budget else "the running mean"
         tasks = (
             "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
         )
         listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
         close = _closest(missing, [name for name in known if name != missing])
         returned = "returned as a finite number" if missing in self._found else "returned"
-        option = f"--budget {close}=…" if missing in self._budget else f"--metric {close}"
+        wanted, option = "`until`", "--until …"
+        if missing in self._budget:
+            wanted, option = "the budget", f"--budget {close}=…"
+        elif missing == self._shown:
+            wanted, option = "the running mean", f"--metric {close}"
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
             f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} {returned}",
@@ -139,6 +145,8 @@ class Budget:
     def _add(self, rows: Iterable[OutcomeRow]) -> None:
         found: dict[str, list[float]] = {name: [] for name in self._metrics}
         for row in rows:
+            if not self._metrics and not self._unseen:
+                break
             if row[1] != COMPLETED:
                 continue
             self._completed += 1
@@ -154,7 +162,7 @@ class Budget:
             self._metrics[name].add_array(values)
 
     def _says_something(self, name: str, number: float) -> bool:
-        """Whether a metric with this number is one; a budget of NaN would be no limit."""
+        """Whether a number counts as a metric; a budget of NaN would be no limit."""
         return name not in self._budget or math.isfinite(number)
 
 

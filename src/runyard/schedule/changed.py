@@ -20,7 +20,8 @@ from runyard.schedule.retries import requeue
 from runyard.schedule.sharing import targets
 from runyard.spec.edited import edited
 from runyard.spec.fingerprint import examine
-from runyard.spec.task import Changed, Target
+from runyard.spec.options import Changed
+from runyard.spec.task import Target
 from runyard.store.base import Snapshot, Store, Transaction
 from runyard.store.rows import BatchRow
 from runyard.store.stored_batch import StoredBatch

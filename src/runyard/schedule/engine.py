@@ -181,13 +181,19 @@ class Engine:
 
     def _budget(self, view: Snapshot) -> Budget | None:
         options, row = self._batch.options, self._batch.row
-        if not options.budget and options.metric is None and self._limit is None:
+        until: tuple[str, ...] = ()
+        if options.until is not None:
+            from runyard.stats.conditions import parse_rule
+
+            until = parse_rule(options.until).metrics()
+        if not options.budget and options.metric is None and self._limit is None and not until:
             return None
         from runyard.schedule.budget import Budget
 
         return Budget(
             options.budget, options.metric, self._batch.codec, done=row.done, seconds=row.seconds,
             rows=view.outcomes(row.id, statuses=[COMPLETED]), limit=self._limit,
+            until=until,
         )  # fmt: skip
 
     def _starts_in_order(self, view: Snapshot) -> bool:

@@ -14,7 +14,8 @@ from runyard.schedule.changed import Code, Settled, edited_notices, examined, se
 from runyard.spec import seeds
 from runyard.spec.batch import Batch, encode_listed
 from runyard.spec.codec import encode
-from runyard.spec.task import Changed, defaults_of
+from runyard.spec.options import Changed
+from runyard.spec.task import defaults_of
 from runyard.store import versions
 from runyard.store.base import Store, Transaction
 from runyard.store.rows import BatchRow

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from runyard.spec.options import Options
 from runyard.spec.status import Status
-from runyard.spec.task import Options
 from runyard.store.base import Transaction
 from runyard.store.rows import AttemptRow
 from runyard.store.stored_batch import StoredBatch

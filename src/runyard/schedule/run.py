@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.backends.base import Backend
 from runyard.events import Event, Notice
-from runyard.spec.task import Options
+from runyard.spec.options import Options
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch
 

@@ -1,7 +1,7 @@
-"""Numpy scalars and arrays as plain data: their type, shape and bytes, the same for equal ones.
+"""Numpy scalars and arrays as plain data: type, shape and bytes, equal for equal arrays.
 
-A type is described in full and built from that description alone; what a description can't say
-(objects, extended precision, types of other packages, subclasses of arrays) is refused.
+A type is rebuilt from its description alone; what can't be described (objects, extended precision,
+types of other packages, subclasses of arrays) is refused.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _LEAVES = frozenset(
     }
 )  # fmt: skip
 _TEXTS: dict[Any, tuple[type, Any]] = {"U": (str, np.str_), "S": (bytes, np.bytes_)}
-"""Scalars that are kept as Python's own: an array of them would lose zeros at their ends."""
+"""Scalars kept as Python objects, since an array would strip their trailing zeros."""
 
 _MOST_EMPTY = 1 << 20
-"""Rows of an array without elements: its form as a list takes memory all the same."""
+"""The most rows of an array without elements, which as a list takes memory nevertheless."""
 
 Array = np.ndarray[Any, Any]
 
 
 class Unfit(ValueError):
-    """An array or scalar that has no place in a record; says why."""
+    """An array or scalar that can't be recorded; says why."""
 
 
 def to_data(value: Any) -> list[Any]:
@@ -48,7 +48,7 @@ def to_data(value: Any) -> list[Any]:
 
 
 def from_data(content: list[Any], *, scalar: bool) -> Any:
-    """The inverse of `to_data`; ValueError for anything that it does not give."""
+    """The inverse of `to_data`; ValueError for other data."""
     described, *shape, data = content
     if scalar and type(described) is str and described in _TEXTS:
         held, kind = _TEXTS[described]
@@ -65,13 +65,13 @@ def from_data(content: list[Any], *, scalar: bool) -> Any:
 
 
 def _described(dtype: np.dtype[Any]) -> Any:
-    """A type in text, dicts (with fields) and tuples (of several elements)."""
+    """A type as text, a dict (for fields) or a tuple (for subarrays)."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return _described(base), list(shape)
     if dtype.names is None:
         if dtype.type not in _LEAVES or not dtype.itemsize:
-            raise Unfit(f"its type {dtype} has no form that is the same everywhere")
+            raise Unfit(f"its type {dtype} is not portable")
         return dtype.str
     if dtype.type is not np.void or not dtype.names:
         raise Unfit(f"its type {dtype} is not a plain structure")
@@ -98,7 +98,7 @@ def _dtype(described: Any) -> np.dtype[Any]:
 
 
 def _canonical(array: Array) -> Array:
-    """The array without padding between its fields, and with one form for each NaN and boolean."""
+    """The array without padding between fields, and with one form of NaN and of True."""
     if array.dtype.names is not None:
         packed = np.empty(array.shape, _dtype(_described(array.dtype)))
         for name in array.dtype.names:
@@ -134,5 +134,5 @@ def _check_shape(shape: Any) -> None:
 
 
 def is_mostly_form(shape: Any) -> bool:
-    """Whether an array without elements is a list of very many empty lists."""
+    """Whether an array without elements would be a long list of empty lists."""
     return 0 in shape and math.prod(side or 1 for side in shape) > _MOST_EMPTY

@@ -1,7 +1,7 @@
 """A batch: a named set of tasks with one root seed. Frozen data, no I/O.
 
-Two kinds: *described* (one function over a product of axes, see `plan`) and *listed* (tasks of
-their own, with names, priorities and dependencies).
+There are two kinds: a *grid* (one function over a product of axes, see `plan`) and a *list* of
+tasks that differ, with names, priorities and dependencies.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from runyard.errors import BadSpec
 from runyard.spec.codec import CODECS, encode, list_head
 from runyard.spec.fingerprint import fingerprint
-from runyard.spec.names import safe_name, slug
+from runyard.spec.names import did_you_mean, safe_name, slug
+from runyard.spec.option_kinds import integer
+from runyard.spec.options import SPECS, Options, OptionSpec
 from runyard.spec.plan import Axis, Plan, distinct
 from runyard.spec.seeds import check_root, key_of
-from runyard.spec.status import Priority
 from runyard.spec.task import (
     CONTEXT,
-    Options,
     Target,
     Task,
     check_parameters,
@@ -31,9 +31,11 @@ from runyard.spec.task import (
 
 Call = Callable[..., Any] | Target | str
 
+_REPLICATES = OptionSpec(integer(1), "The replicates of each combination.", name="replicates")
+
 
 class ListedTask(msgspec.Struct, frozen=True):
-    """One task of a listed batch, settled: what a row of its own holds."""
+    """One task of a list as it is stored, with its options settled."""
 
     target: Target
     params: dict[str, Any]
@@ -51,24 +53,24 @@ class ListedTask(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """A named set of tasks with one root seed; made by `grid`, `batch`, `tasks` or a file."""
 
-    target: Target | None  # None: a listed batch
-    plan: Plan | None  # None: a listed batch
+    target: Target | None  # None: a list of tasks
+    plan: Plan | None  # None: a list of tasks
     listed: tuple[ListedTask, ...] = ()
-    name: str | None = None  # None: made from the batch itself
+    name: str | None = None  # None: derived from the batch
     seed: int | None = None  # None: chosen when it first runs
     codec: str = "msgpack"
     options: Options = Options()
-    functions: dict[str, Callable[..., Any]] = {}  # those that travel by value, by target ref
-    sources: dict[str, str] = {}  # hashes of other code that outcomes depend on, by its name
+    functions: dict[str, Callable[..., Any]] = {}  # those sent by value, by target ref
+    sources: dict[str, str] = {}  # hashes of other code that outcomes depend on, by name
 
     @property
     def total(self) -> int:
-        """How many tasks it has."""
+        """The number of tasks."""
         return self.plan.total if self.plan else len(self.listed)
 
     @property
     def record_name(self) -> str:
-        """The name it is recorded under: given, or made from what it is."""
+        """The name it is recorded under: given, or derived from the batch."""
         if self.name:
             return self.name
         content = encode([self.identity(), self.seed, sorted(self.code().items())])
@@ -76,12 +78,12 @@ class Batch(msgspec.Struct, frozen=True):
         return f"{slug(label)[:40]}-{hashlib.sha256(content).hexdigest()[:8]}"
 
     def code(self) -> dict[str, str]:
-        """A hash of the code of each function that travels by value, and of other code."""
+        """A hash of the code of each function sent by value, and of other code."""
         found = {ref: fingerprint(function) for ref, function in self.functions.items()}
         return found | self.sources
 
     def identity(self) -> dict[str, Any]:
-        """What makes this batch this batch: everything that outcomes depend on but the seed."""
+        """Everything that outcomes depend on, except the seed."""
         return {
             "target": None if self.target is None else [self.target.kind, self.target.ref],
             "plan": self.plan.to_data() if self.plan else None,
@@ -90,20 +92,15 @@ class Batch(msgspec.Struct, frozen=True):
         }
 
     def with_task_options(self, defaults: Mapping[str, Mapping[str, Any]]) -> Batch:
-        """A copy in which listed tasks named by text start from their function's own options."""
-        listed = tuple(
-            msgspec.structs.replace(
-                task,
-                timeout=defaults.get(task.target.ref, {}).get("timeout")
-                if task.timeout is None
-                else task.timeout,
-                retries=defaults.get(task.target.ref, {}).get("retries")
-                if task.retries is None
-                else task.retries,
-            )
-            for task in self.listed
-        )
-        return msgspec.structs.replace(self, listed=listed)
+        """A copy in which listed tasks without a timeout or retries have their function's."""
+
+        def settled(task: ListedTask) -> ListedTask:
+            brought = defaults.get(task.target.ref, {})
+            missing = [name for name in ("timeout", "retries") if getattr(task, name) is None]
+            changes = {name: brought.get(name) for name in missing}
+            return msgspec.structs.replace(task, **changes)
+
+        return msgspec.structs.replace(self, listed=tuple(map(settled, self.listed)))
 
     def with_replicates(self, replicates: int) -> Batch:
         """A copy with another number of replicates."""
@@ -129,7 +126,7 @@ def grid(
     """Every combination of the listed values, `replicates` times each.
 
     `grid(walk, dimension=[1, 2, 3], steps=[100, 1000], replicates=50, seed=7)` is 300 tasks.
-    Values that stay the same go into `params`.
+    Parameters that don't vary go into `params`.
     """
     axes = []
     for key, values in lists.items():
@@ -199,7 +196,7 @@ def tasks(
     numbers: dict[str, int] = {}
     for number, task in enumerate(given):
         if task.name is not None and numbers.setdefault(task.name, number) != number:
-            raise BadSpec(f"two tasks are named {task.name!r}", hint="give each its own name")
+            raise BadSpec(f"two tasks are named {task.name!r}", hint="give each task a unique name")
     settled_options = Options().with_(**options)
     functions: dict[str, Callable[..., Any]] = {}
     settled = tuple(_settle(task, numbers, settled_options, functions) for task in given)
@@ -218,7 +215,7 @@ def encode_listed(task: ListedTask) -> bytes:
     return head + encode(task.params) + encode(task.name) + tail
 
 
-# The same few come again and again, where tasks are added by the thousand.
+# When tasks are added by the thousand, the same few settings recur.
 @lru_cache(maxsize=256, typed=True)
 def _around(
     target: Target,
@@ -247,7 +244,7 @@ _settings = msgspec.msgpack.Decoder(
 
 
 def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
-    """Priority, timeout and retries of a listed task as stored; the rest is not looked at."""
+    """Priority, timeout and retries of a stored task; the rest is not decoded."""
     return _settings.decode(data)[4:]
 
 
@@ -263,9 +260,9 @@ def _described(
 ) -> Batch:
     target, functions, options = _target(fn)
     fixed = dict(params or {})
-    if type(replicates) is not int or replicates < 1:
-        raise BadSpec(f"replicates is {replicates!r}", hint="use a whole number from 1 up")
-    plan = Plan(fixed, axes, replicates, common_random_numbers=common_random_numbers)
+    plan = Plan(
+        fixed, axes, _REPLICATES.read(replicates), common_random_numbers=common_random_numbers
+    )
     names = set(fixed)
     for axis in axes:
         places = range(len(axis.values)) if axis.role in ("variant", "case") else range(1)
@@ -275,7 +272,7 @@ def _described(
         names |= brings
     if CONTEXT in names:
         raise BadSpec(
-            f"{CONTEXT!r} is no parameter of yours", hint="a task's context is passed by Runyard"
+            f"the parameter {CONTEXT!r} can't be set", hint="Runyard passes a task's context in it"
         )
     encode(fixed)
     if callable(fn):
@@ -314,22 +311,21 @@ def _settle(
     unknown = [name for name in task.after if name not in numbers]
     if unknown:
         raise BadSpec(
-            f"task {task.name or target.label!r} comes after {unknown[0]!r}, which is not there",
+            f"task {task.name or target.label!r} comes after {unknown[0]!r}, which does not exist"
+            f"{did_you_mean(unknown[0], numbers)}",
             hint=f"named tasks: {', '.join(numbers) or 'none'}",
         )
     encode(task.params)
+    settings: dict[str, Any] = {"priority": options.priority, "timeout": None, "retries": None}
     brought = defaults_of(task.call if callable(task.call) else None)
-    timeout = brought.get("timeout")
-    if task.timeout is not None:
-        timeout = Options().with_(timeout=task.timeout).timeout
-    retries = brought.get("retries") if task.retries is None else task.retries
-    priority = brought.get("priority", options.priority)
-    if task.priority is not None:
-        priority = int(Priority.parse(task.priority))
-    if retries is not None and (type(retries) is not int or retries < 0):
-        raise BadSpec(f"retries is {retries!r}", hint="use a whole number from 0 up")
+    for name in settings:
+        given = getattr(task, name)
+        if given is not None:
+            settings[name] = SPECS[name].read(given)
+        elif name in brought:
+            settings[name] = brought[name]
     after = tuple(sorted({numbers[name] for name in task.after}))
-    return ListedTask(target, dict(task.params), task.name, after, priority, timeout, retries)
+    return ListedTask(target, dict(task.params), task.name, after, **settings)
 
 
 def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
@@ -348,7 +344,7 @@ def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
                 ready.append(follower)
     if waiting:
         names = " → ".join(repr(listed[n].name or n) for n in waiting)
-        raise BadSpec(f"tasks wait for each other: {names}", hint="break the circle")
+        raise BadSpec(f"tasks wait for each other: {names}", hint="remove one of these `after`s")
 
 
 def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
@@ -359,7 +355,7 @@ def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
     elif isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise BadSpec(
             f"{name!r} is {values!r}, not a list of values",
-            hint=f"write {name}=[…], or params={{{name!r}: …}} for a value that stays the same",
+            hint=f"write {name}=[…], or params={{{name!r}: …}} for a single value",
         )
     else:
         settled = tuple(values)
@@ -369,7 +365,7 @@ def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
 
 def _check_axis(name: str, values: Sequence[Any]) -> None:
     if not len(values):
-        raise BadSpec(f"{name!r} has no values", hint="give at least one")
+        raise BadSpec(f"{name!r} has no values", hint="pass at least one")
     distinct(values, name)
 
 
@@ -383,5 +379,5 @@ def _seed(seed: int | None) -> int | None:
 
 def _codec(codec: str) -> str:
     if codec not in CODECS:
-        raise BadSpec(f"no codec {codec!r}", hint=f"use one of: {', '.join(CODECS)}")
+        raise BadSpec(f"there is no codec {codec!r}", hint=f"use one of: {', '.join(CODECS)}")
     return codec

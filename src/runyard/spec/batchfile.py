@@ -5,7 +5,7 @@
     seed = 7
     replicates = 100
 
-    [params]                       # the same for every task
+    [params]                       # fixed for every task
     steps = 1000
 
     [grid]                         # every combination
@@ -15,12 +15,13 @@
     retries = 2
     timeout = "30s"
 
-`[[variant]]` and `[[case]]` tables take the place of `[grid]`, `[[task]]` tables (with `name`,
-`run` or `shell`, `params`, `after`, `priority`, `timeout`, `retries`) the place of all of them.
+`[[variant]]` and `[[case]]` tables replace `[grid]`; `[[task]]` tables (with `name`, `run` or
+`shell`, `params`, `after`, `priority`, `timeout`, `retries`) replace all of these.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import PurePath
 from typing import Any
@@ -29,6 +30,8 @@ import msgspec
 
 from runyard.errors import BadBatchFile, BadSpec, RunyardError
 from runyard.spec.batch import Batch, batch, grid, tasks
+from runyard.spec.names import did_you_mean
+from runyard.spec.options import SPECS
 from runyard.spec.task import Target, Task, shell
 
 
@@ -60,15 +63,15 @@ class _BatchTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse(text: str, *, source: str = "batch file", folder: str = "") -> Batch:
-    """The batch that a TOML text describes; `folder` is where its file targets are relative to."""
+    """The batch that a TOML text describes; its file targets are relative to `folder`."""
     try:
-        table = msgspec.convert(tomllib.loads(text), _BatchTable)
-        return _build(table, PurePath(folder))
+        data = tomllib.loads(text)
+        _check_keys(data)
+        return _build(msgspec.convert(data, _BatchTable), PurePath(folder))
     except tomllib.TOMLDecodeError as error:
         raise BadBatchFile(f"{source} is not TOML: {error}") from None
     except msgspec.ValidationError as error:
-        keys = ", ".join(_BatchTable.__struct_fields__)
-        raise BadBatchFile(f"{source}: {_readable(error)}", hint=f"the keys are: {keys}") from None
+        raise BadBatchFile(f"{source}: {_sentence(error)}") from None
     except BadBatchFile:
         raise
     except RunyardError as error:
@@ -81,7 +84,7 @@ def _build(table: _BatchTable, folder: PurePath) -> Batch:
     call = _call(table, folder)
     if table.variant or table.case:
         if table.grid:
-            raise BadSpec("[grid] and [[variant]]/[[case]] exclude each other", hint="keep one")
+            raise BadSpec("[grid] can't be combined with [[variant]] or [[case]]", hint="keep one")
         made = batch(
             call,
             table.variant or None,
@@ -121,13 +124,13 @@ def _grid_names(values: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _listed(table: _BatchTable, folder: PurePath) -> Batch:
     for key in ("run", "shell", "params", "grid", "variant", "case"):
         if getattr(table, key):
-            raise BadSpec(f"{key!r} and [[task]] exclude each other", hint="keep one of them")
+            raise BadSpec(f"{key!r} can't be combined with [[task]]", hint="keep one of them")
     if table.common_random_numbers:
         raise BadSpec(
-            "[[task]] tables have no common_random_numbers", hint="drop it, or use [grid]"
+            "[[task]] tables can't have common_random_numbers", hint="remove it, or use [grid]"
         )
     if table.replicates != 1:
-        raise BadSpec("[[task]] tables have no replicates", hint="list the tasks, or use [grid]")
+        raise BadSpec("[[task]] tables can't have replicates", hint="list the tasks, or use [grid]")
     listed = [
         Task(
             _call(task, folder, f"[[task]] number {number}: "),
@@ -146,7 +149,7 @@ def _listed(table: _BatchTable, folder: PurePath) -> Batch:
 def _call(table: _BatchTable | _TaskTable, folder: PurePath, where: str = "") -> Target:
     if (table.run is None) == (table.shell is None):
         raise BadSpec(
-            f"{where}give one of 'run' and 'shell'",
+            f"{where}write either 'run' or 'shell'",
             hint='run = "module:function" or run = "file.py:function" or shell = "command {x}"',
         )
     if table.shell is not None:
@@ -155,7 +158,44 @@ def _call(table: _BatchTable | _TaskTable, folder: PurePath, where: str = "") ->
     return Target("file", str(folder / target.ref)) if target.kind == "file" else target
 
 
-def _readable(error: msgspec.ValidationError) -> str:
-    text = str(error)
-    message, _, place = text.partition(" - at ")
-    return f"{message} (at {place.strip('`').removeprefix('$.') or 'the top'})" if place else text
+def _check_keys(data: dict[str, Any]) -> None:
+    """Refuse unknown keys."""
+    tables = data.get("task")
+    places: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", data, _BatchTable)]
+    if isinstance(tables, list):
+        places += [
+            (f" in [[task]] number {number}", table, _TaskTable)
+            for number, table in enumerate(tables, start=1)
+            if isinstance(table, dict)
+        ]
+    for where, table, known in places:
+        for key in table.keys() - set(known.__struct_fields__):
+            hint = f"the keys are: {', '.join(known.__struct_fields__)}"
+            if key in SPECS:
+                hint = f"{key} is an option: put it into the table [options]"
+            close = did_you_mean(key, known.__struct_fields__)
+            raise BadSpec(f"there is no key {key!r}{where}{close}", hint=hint)
+
+
+def _sentence(error: msgspec.ValidationError) -> str:
+    """What is wrong with a value, such as "seed must be a whole number, not text"."""
+    message, _, path = str(error).partition(" - at ")
+    place = path.strip("`").removeprefix("$").removeprefix(".")
+    place = _ITEM.sub(lambda item: f"[[{item[1]}]] number {int(item[2]) + 1}", place)
+    place = _ENTRY.sub(r"a value of \1", place).replace(".", ": ")
+    wanted = _EXPECTED.fullmatch(message)
+    if wanted is None:
+        return f"{place}: {message}" if place else message
+    kinds = [_WORDS.get(kind, kind) for kind in wanted[1].split(" | ") if kind != "null"]
+    got = "a decimal number" if wanted[2] == "float" else _WORDS.get(wanted[2], wanted[2])
+    return f"{place} must be {' or '.join(kinds)}, not {got}"
+
+
+_ITEM = re.compile(r"(\w+)\[(\d+)\]")
+_ENTRY = re.compile(r"(\w+)\[\.\.\.\]")
+_EXPECTED = re.compile(r"Expected `(.+)`, got `(.+)`")
+_WORDS = {
+    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "array": "a list", "object": "a table", "datetime": "a date", "date": "a date",
+    "time": "a time",
+}  # fmt: skip

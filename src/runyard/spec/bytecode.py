@@ -1,4 +1,4 @@
-"""What a code object does, without where it stands: no line numbers, comments or docstrings."""
+"""What a code object does, without line numbers, comments and docstrings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Import(NamedTuple):
     """An import statement inside a function."""
 
     name: str
-    level: int  # how many dots stand before it
+    level: int  # number of leading dots
     members: tuple[str, ...]  # from … import these
 
 
@@ -40,14 +40,14 @@ class Code(NamedTuple):
 
 @cache
 def is_own(file: str) -> bool:
-    """Whether a source file belongs to the user's project: to no library, nor to Runyard."""
+    """Whether a source file belongs to the user's project, not to a library or Runyard."""
     if file.startswith(("<frozen", *_LIBRARIES)):
         return False
     return {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 def describe_code(code: CodeType) -> Code:
-    """Instructions with the constants that they load, in place of the constants' numbers."""
+    """Instructions with the constants they load instead of the constants' numbers."""
     instructions = bytearray(code.co_code)
     loaded: list[Any] = []
     assigned: set[str] = set()
@@ -83,7 +83,7 @@ Found = tuple[str, str, CodeType]  # a module's name, its file, its code
 
 
 def imported_code(found: Import, package: str) -> Iterator[Found]:
-    """The project's modules that an import statement loads; nothing is imported here."""
+    """The project's modules that an import statement would load, without importing them."""
     base = package.split(".")[: 1 - found.level or None] if found.level else []
     name = ".".join([*base, *filter(None, [found.name])])
     yield from _module_code(name)
@@ -97,7 +97,7 @@ def _module_code(name: str) -> Iterator[Found]:
     parts = name.split(".")
     spec = importlib.machinery.PathFinder.find_spec(parts[0])
     for end in range(2, len(parts) + 1):
-        if spec is None or spec.submodule_search_locations is None:  # no package: it has no modules
+        if spec is None or spec.submodule_search_locations is None:  # not a package
             return
         whole = ".".join(parts[:end])
         spec = importlib.machinery.PathFinder.find_spec(whole, spec.submodule_search_locations)

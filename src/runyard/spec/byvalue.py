@@ -12,9 +12,9 @@ Reduce = Callable[[Any], Any]
 
 
 def dumps(value: Any, reduce: Reduce | None = None) -> bytes:
-    """A value pickled; what a script or notebook defines goes along.
+    """Pickle a value, together with what a script or notebook defines.
 
-    `reduce` may say for any part how pickle is to send it; where it returns None, the usual way.
+    `reduce` may return how to pickle a part, or None for the usual way.
     """
     with io.BytesIO() as file:
         _pickler()(file, reduce).dump(value)
@@ -40,7 +40,7 @@ def _pickler() -> Any:
 
 
 def _reduce_cached(obj: Any) -> Any:
-    """How `functools` keeps results, without those that it has; pickle would send a name alone."""
+    """Pickle `functools` caches without their content; pickle itself would only send a name."""
     if type(obj) is functools.cached_property:
         return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
     if not isinstance(obj, functools._lru_cache_wrapper) or _is_imported(obj):
@@ -54,7 +54,7 @@ def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> A
 
 
 def _is_imported(obj: Any) -> bool:
-    """Whether another process finds this by its name."""
+    """Whether another process can find the object by name."""
     found: Any = None if obj.__module__ == "__main__" else sys.modules.get(obj.__module__)
     for part in obj.__qualname__.split("."):
         found = getattr(found, part, None)

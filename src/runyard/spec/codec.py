@@ -1,11 +1,11 @@
 """Values as canonical msgpack: equal values give equal bytes, on every backend and machine.
 
 Beyond what msgpack has, extension types keep tuples, big integers, complex numbers, byte arrays,
-mappings with other keys than text, numpy scalars and arrays, and records (dataclasses, msgspec
-structs, named tuples). Everything else is refused by an error that names the field, so that nothing
-is recorded that can't be read, or reads back as something else.
+mappings whose keys are not text, numpy scalars and arrays, and records (dataclasses, msgspec
+structs, named tuples). Everything else is refused with an error that names the field, so that every
+recorded value reads back equal.
 
-A record is decoded to its own class where that class is already loaded, otherwise to `Record`;
+A record is decoded to its class if that class is already loaded, otherwise to `Record`;
 decoding never imports and never calls a constructor.
 """
 
@@ -27,13 +27,13 @@ from runyard.spec.records import fields_of, form_of
 CODECS = ("msgpack", "pickle")
 
 DEEPEST = 100
-"""Levels of nesting: what can be encoded must be read with whatever stack the reader has left."""
+"""The deepest nesting, so that a reader's stack is always sufficient."""
 
 WIDEST = 14_284
-"""Bits of an integer: with more, Python refuses to write it in digits."""
+"""The most bits of an integer; Python refuses to print larger ones."""
 
 LARGEST = 1 << 30
-"""Bytes of one value. Larger ones go neither into a database nor through a channel."""
+"""The most bytes of a value. Databases and channels can't take larger ones."""
 
 LONGEST_PATH = 200
 
@@ -59,19 +59,19 @@ def encode(value: Any) -> bytes:
     except UnicodeEncodeError:
         where = _at(_broken_text(value, ()) or ())
         raise NotEncodable(f"the text{where} can't be recorded: it is not valid Unicode") from None
-    except Exception as error:  # of the value's own class, as a rule
+    except Exception as error:  # usually raised by the value's class
         reason = f"{type(error).__name__}: {error}"
         raise NotEncodable(f"the value can't be recorded: {reason}") from error
 
 
 def list_head(length: int) -> bytes:
-    """How the canonical bytes of a short list begin; those of its items follow."""
+    """The first bytes of a short list; those of its items follow."""
     assert length < 16  # what one byte can announce
     return bytes((0x90 | length,))
 
 
 def decode(data: bytes) -> Any:
-    """The value behind canonical bytes; raises ValueError where they are not that."""
+    """The value of canonical bytes; ValueError for other bytes."""
     try:
         return _unpack(data)
     except MemoryError:
@@ -89,9 +89,9 @@ def encode_as(codec: str, value: Any) -> bytes:
 
 
 def too_large(what: str, size: int, limit: int) -> ResultTooLarge:
-    """The error for something that takes more bytes than are recorded of it."""
+    """The error for something that takes too many bytes."""
     return ResultTooLarge(
-        f"{what} takes {size:,} bytes, at most {limit:,} are recorded",
+        f"{what} takes {size:,} bytes; the limit is {limit:,}",
         hint="write the data into a file, in ctx.workspace for example, and use its path",
     )
 
@@ -108,17 +108,17 @@ def _pickled(value: Any) -> bytes:
 
 
 def decode_as(codec: str, data: bytes) -> Any:
-    """The value behind bytes; unpickles only when the caller says the word `pickle`."""
+    """The value of bytes; unpickled only if `codec` is "pickle"."""
     return pickle.loads(data) if codec == "pickle" else decode(data)
 
 
 def checksum(columns: tuple[Any, ...], start: int = 0) -> int:
-    """A number that changes when any column of a row does, or the number it starts from."""
+    """A number that changes if any column of a row or `start` does."""
     return zlib.crc32(_pack(columns), start)
 
 
 def _plain(value: Any, path: Path) -> Any:  # noqa: C901
-    """The value in types that msgspec packs as they are; `path` is for errors."""
+    """The value in types that msgspec packs directly; `path` is for errors."""
     kind = type(value)
     if kind in _VERBATIM:
         return value
@@ -159,7 +159,7 @@ def _plain(value: Any, path: Path) -> Any:  # noqa: C901
 
 
 def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
-    """The packed items of a dict with other keys than text, sorted."""
+    """The packed, sorted items of a dict whose keys are not all text."""
     found: dict[bytes, bytes] = {}
     for key, part in value.items():
         if not _can_be_key(key):
@@ -179,7 +179,7 @@ def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
 
 
 def _can_be_key(key: Any) -> bool:
-    """Whether a key is hashed without code of its own, and so in every process."""
+    """Whether a key is hashed without user code, so that every process can."""
     kind = type(key)
     if kind is tuple:
         return all(map(_can_be_key, key))
@@ -239,7 +239,7 @@ def _refused(value: Any, path: Path, reason: str = "") -> NotEncodable:
     because = f": {reason}" if reason else ""
     return NotEncodable(
         f"a value of type {_name_of(kind)}{_at(path)} can't be recorded{because}",
-        hint=f'{hint}, or say codec="pickle" for the batch',
+        hint=f'{hint}, or pass codec="pickle" to the batch',
     )
 
 
@@ -252,7 +252,7 @@ def _at(path: Path) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """A path as one writes it: `rows[1].best`."""
+    """A path as text: `rows[1].best`."""
     steps = (f".{step}" if type(step) is str else f"[{_step(step)}]" for step in path)
     return "".join(steps).removeprefix(".")[:LONGEST_PATH]
 
@@ -289,7 +289,7 @@ def _big_int(value: int, path: Path) -> msgspec.msgpack.Ext:
 
 
 def _broken_text(value: Any, path: Path) -> Path | None:
-    """Where in a value a text stands that has no UTF-8 form."""
+    """Where in a value a text is that UTF-8 can't encode."""
     if isinstance(value, str):
         return None if _is_text(value) else path
     fields = value if isinstance(value, dict) else fields_of(value)
@@ -351,11 +351,11 @@ def dump_function(function: Callable[..., Any]) -> bytes:
         name = getattr(function, "__qualname__", repr(function))
         raise UsageError(
             f"the function {name} can't be sent to a worker: {error}",
-            hint="it holds on to something that can't be pickled (an open file, a lock, a "
+            hint="it refers to something that can't be pickled (an open file, a lock, a "
             "connection); create that inside the function, or put the function in a module",
         ) from error
 
 
 def load_function(data: bytes) -> Callable[..., Any]:
-    """The function behind bytes that this engine's own process sent."""
+    """The function of bytes that this engine's process sent."""
     return cast("Callable[..., Any]", pickle.load(io.BytesIO(data)))

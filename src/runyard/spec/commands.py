@@ -1,6 +1,6 @@
-"""Where the parameters of a shell command can stand.
+"""Where a shell command can have parameters.
 
-Each is filled in as a quoted word, which the shell takes for one only outside quotes of its own.
+Each is inserted as a quoted word, which the shell only reads as a word outside other quotes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _PIECE = re.compile(
 _PLACES = {
     "'": "inside quotes", '"': "inside quotes", "`": "inside backquotes", "#": "in a comment",
     "((": "in arithmetic", "<<": "in a here-document",
-    "\\": "behind a backslash", "$": "behind a $",
+    "\\": "after a backslash", "$": "after a $",
 }  # fmt: skip
 
 
 def misplaced(command: str) -> str | None:
-    """The first `{x}` that the shell would not take for a word, and where it stands."""
+    """The first `{x}` that the shell would not read as a word, and where it is."""
     inside: list[str] = []
     document = False
     for piece in _PIECE.finditer(_without_braces(command)):
@@ -30,16 +30,16 @@ def misplaced(command: str) -> str | None:
             document |= bool(piece["document"]) and not _quoting(inside)
             _follow(inside, piece)
             if document and piece[0].endswith("\n") and not _quoting(inside):
-                inside.append("<<")  # what comes after its end is not told apart
+                inside.append("<<")  # its end is not detected
             continue
         where = _quoting(inside) or piece["joint"]
         if where:
-            return f"{piece['field']} stands {_PLACES[where]}"
+            return f"{piece['field']} is {_PLACES[where]}"
     return None
 
 
 def _follow(inside: list[str], piece: re.Match[str]) -> None:
-    """Go into or out of what a piece begins or ends."""
+    """Enter or leave what a piece begins or ends."""
     text, place = piece[0], inside[-1] if inside else ""
     if place in ("'", "#", "`", "<<"):
         is_end = text == "`" if place == "`" else text.endswith("\n" if place == "#" else place)
@@ -58,12 +58,12 @@ def _follow(inside: list[str], piece: re.Match[str]) -> None:
 
 
 def _quoting(inside: list[str]) -> str | None:
-    """What a place lies in, but for parentheses."""
+    """What surrounds a place, other than parentheses."""
     return next((each for each in inside if each != "("), None)
 
 
 def _without_braces(command: str) -> str:
-    """The command with no braces but those of its parameters."""
+    """The command without braces other than those of its parameters."""
     return "".join(
         text.translate({ord(brace): " " for brace in "{}"})
         + ("" if name is None else f"{{{name}}}")

@@ -1,7 +1,7 @@
-"""The digest of a batch: what came out, and nothing about how.
+"""The digest of a batch: its outcomes, not how they were computed.
 
 SHA-256 over (task, status, hash of the value or of the error's class) in task order. Times, worker
-names and attempts play no part, so it is equal on every backend and after any interruption.
+names and attempts are left out, so it is equal on every backend and after any interruption.
 """
 
 from __future__ import annotations

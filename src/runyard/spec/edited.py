@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# By module: what it was loaded by, which `importlib.reload` makes anew, and its file's time then.
+# By module: its spec, which `importlib.reload` replaces, and the time of its file.
 _first_seen: dict[str, tuple[Any, int]] = {}
 
 _SOURCE_TIME = slice(8, 12)
@@ -17,9 +17,9 @@ _SOURCE_TIME = slice(8, 12)
 
 
 def edited(modules: Iterable[str]) -> list[str]:
-    """Files of those of the modules that were edited since they were imported.
+    """The files of modules that were edited since they were imported.
 
-    Where Python keeps no bytecode: since they were first asked about.
+    Where Python writes no bytecode: since the first call about them.
     """
     found = []
     for name in sorted(modules):

@@ -10,11 +10,11 @@ from runyard.spec.records import fields_of
 from runyard.spec.shown import named
 
 WHOLE = "value"
-"""The path of a value that is one number by itself."""
+"""The path of a value that is a single number."""
 
 
 def parts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every field of a value with its path: what is neither a record nor a mapping, or is empty."""
+    """Every field of a value with its path; records and mappings are entered unless empty."""
     if isinstance(value, bool | int | float | str) or value is None:
         yield path or WHOLE, value
         return
@@ -29,14 +29,14 @@ def parts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any
 
 
 def leaves(value: Any) -> Iterator[tuple[str, float]]:
-    """Every number in a value, with its path; booleans stay booleans, which count as 0 and 1."""
+    """Every number in a value, with its path; booleans, which count as 0 and 1, stay booleans."""
     for path, part in parts(value):
         if isinstance(part, bool | int | float):
             yield path, part if isinstance(part, bool) else as_float(part)
 
 
 def as_float(number: float) -> float:
-    """A number as a double; one that is too large for that is infinite."""
+    """A number as a double; infinite if it is too large."""
     try:
         return float(number)
     except OverflowError:

@@ -6,7 +6,8 @@
 
 Equal in every process that has the same code and the same minor version of Python. Line numbers,
 comments, docstrings and annotations of functions do not count; libraries count by name alone.
-For a function of a script or notebook, the values that it uses count in full: it travels with them.
+For a function of a script or notebook, the values that it uses count in full, as they are sent
+with it.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 _STRUCT = frozenset({"__struct_fields__", "__struct_defaults__"})  # of msgspec, which have no code
 _RANDOM = ("random", "numpy.random")
 
-# Containers of modules and classes as they were first seen here: filling a cache is no change of
-# code. Importing the module again makes new ones.
+# Containers of modules and classes as first seen, since filling a cache does not change code.
+# Reimporting the module creates new ones.
 _first_seen: dict[str, tuple[Any, Any]] = {}
 
 
 class Examined(NamedTuple):
-    """What is known of a function's code."""
+    """What is known about a function's code."""
 
     fingerprint: str
-    modules: frozenset[str]  # of the project, with functions and classes that it reaches
+    modules: frozenset[str]  # of the project, that define what it reaches
 
 
 def examine(function: Callable[..., Any]) -> Examined:
-    """The hash, short enough to show, and where the code comes from."""
+    """The hash, short enough to show, and the modules of the code."""
     walk = _Walk(function)
     parts = repr(walk.parts()).encode(errors="backslashreplace")
     return Examined(hashlib.sha256(parts).hexdigest()[:16], frozenset(walk.modules))
@@ -61,13 +62,13 @@ def fingerprint(function: Callable[..., Any]) -> str:
 class _Walk:
     """One walk from a function to everything that it reaches.
 
-    Data is described in place. Everything else gets a number when it is first met and is described
-    when its turn comes, so that neither a cycle nor a long chain of calls is in the way.
+    Data is described in place. Everything else is numbered when first met and described later, so
+    that cycles and long chains of calls are no problem.
     """
 
     def __init__(self, start: Any) -> None:
         self._numbers: dict[tuple[int, bool], int] = {}
-        self._met: list[tuple[Any, bool]] = []  # holds them: who is gone leaves its id to another
+        self._met: list[tuple[Any, bool]] = []  # kept alive, so that ids stay unique
         self._inside: set[int] = set()  # containers and modules that are being described
         self._files: set[str] = set()  # imported by functions when they run
         self.modules: set[str] = set()
@@ -77,20 +78,20 @@ class _Walk:
         self._folders = tuple(sorted(f"{folder}{os.sep}" for folder in folders))
 
     def parts(self) -> list[Any]:
-        """Everything in the order in which it was met; its `repr` is the same everywhere."""
+        """Everything in the order met; its `repr` is the same in every process."""
         parts = [self.of(self._start, deep=True)]
         at = 0
         while at < len(self._met):
             value, deep = self._met[at]
             try:
                 parts.append(self._described(value, deep))
-            except Exception:  # an object that is not what it seems, such as an unbound proxy
+            except Exception:  # such as an unbound proxy
                 parts.append(type(value).__qualname__)
             at += 1
         return parts
 
     def of(self, value: Any, *, deep: bool = False) -> Any:
-        """A value, or the number it goes by; `deep` where it is the function's, not a module's."""
+        """A value or its number; `deep` if it belongs to the function, not to a module."""
         kind = type(value)
         if kind in _SCALARS:
             return self._scalar(value)
@@ -176,7 +177,7 @@ class _Walk:
     def _named(
         self, space: dict[str, Any], owner: str, names: frozenset[str], *, deep: bool
     ) -> Iterator[tuple[str, Any]]:
-        """What the names stand for in a module, and in those of the project that they name."""
+        """What names refer to in a module, and in modules of the project that they name."""
         for name in sorted(names & space.keys()):
             value = space[name]
             if not isinstance(value, ModuleType) or not _is_own_module(value):
@@ -188,7 +189,7 @@ class _Walk:
                 self._inside.discard(id(value))
 
     def _kept(self, owner: str, name: str, value: Any) -> Any:
-        """What a module or class holds under a name, as it was when first seen."""
+        """What a name in a module or class refers to, as first seen."""
         if type(value) not in (list, dict, set):
             return self.of(value)
         place = f"{owner}.{name}"
@@ -197,7 +198,7 @@ class _Walk:
         return self.of(_first_seen[place][1])
 
     def _imported(self, code: Code, package: str) -> Iterator[Any]:
-        """Modules that are imported when the code runs: all of them, loaded or not."""
+        """The modules that the code imports when it runs, loaded or not."""
         for statement in code.imports:
             for name, file, found in imported_code(statement, package):
                 if file not in self._files:
@@ -240,7 +241,7 @@ class _Walk:
 
 
 def _held_modules(function: Any) -> dict[str, Any]:
-    """Modules that a function closes over, by the names it has for them."""
+    """Modules in a function's closure, by name."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
@@ -255,7 +256,7 @@ def _called(module: ModuleType) -> set[str]:
 
 
 def _order(value: Any) -> tuple[str, str]:
-    """Where a part of a set comes, whatever its hash is."""
+    """A sort key for parts of a set that does not depend on hashes."""
     plain = type(value) in _SCALARS or isinstance(value, tuple)
     return type(value).__name__, repr(value) if plain else getattr(value, "__qualname__", "")
 
@@ -274,7 +275,7 @@ def _is_own_class(kind: type) -> bool:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Whether a member of a class is its author's, and not what Python or a library adds."""
+    """Whether a class member was written by its author, not added by Python or a library."""
     if name.startswith("__"):
         is_code = isinstance(value, FunctionType | staticmethod | classmethod | property)
         return is_code or name in _STRUCT
@@ -282,7 +283,7 @@ def _counts(name: str, value: Any) -> bool:
 
 
 def _annotations(kind: type) -> list[tuple[str, str]]:
-    """A class's annotations, of which libraries make fields."""
+    """A class's annotations, which libraries turn into fields."""
     found = vars(kind).get("__annotations__", {})
     return [
         (
@@ -294,7 +295,7 @@ def _annotations(kind: type) -> list[tuple[str, str]]:
 
 
 def _plain_state(value: Any) -> Any:
-    """What a library's object in a module holds, where that is plain: a pattern, a date, …"""
+    """The content of a library's object in a module, if plain: a pattern, a date, …"""
     kind = type(value)
     if (_is_usual(kind) and kind not in copyreg.dispatch_table) or kind.__module__ in _RANDOM:
         return None
@@ -306,7 +307,7 @@ def _plain_state(value: Any) -> Any:
 
 
 def _state(value: Any) -> Any:
-    """What tells an object from others of its class: its fields, or what it is pickled as."""
+    """The state of an object: its fields, or what it is pickled as."""
     kind = type(value)
     if _is_usual(kind) and hasattr(value, "__dict__"):
         return vars(value)

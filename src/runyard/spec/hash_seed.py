@@ -1,7 +1,7 @@
-"""By which seed Python hashes strings: it decides in which order a set of them is iterated.
+"""The seed of Python's string hashes, which decides the order of sets.
 
-Unless `PYTHONHASHSEED` says otherwise, each interpreter draws its own. Workers get a fixed one, so
-that such an order is the same in every worker, run and backend.
+Without `PYTHONHASHSEED`, each interpreter draws a random one. Workers get a fixed seed, so that
+sets have the same order in every worker, run and backend.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ RANDOM = "random"
 
 
 def workers_seed(variables: Mapping[str, str] | None = None) -> str:
-    """The hash seed of workers and commands: the user's number where there is one, else 0."""
+    """The hash seed of workers and commands: the user's number if there is one, else 0."""
     given = (os.environ if variables is None else variables).get(VARIABLE, "")
     is_number = given.isascii() and given.isdigit() and int(given) < 1 << 32
     return str(int(given)) if is_number else DEFAULT
 
 
 def seeded(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of workers and commands: this process's own, and what is said here."""
+    """The environment of workers and commands: this process's, with these changes."""
     variables = {**os.environ, **(more or {})}
     return {**variables, VARIABLE: workers_seed(variables)}
 
 
 def own_seed() -> str:
-    """The hash seed of this interpreter; where it is random, with what tells it from others."""
+    """The hash seed of this interpreter; if random, with an identifying number."""
     if not sys.flags.hash_randomization:
         return "0"
     seed = DEFAULT if sys.flags.ignore_environment else workers_seed(_variables_at_start())
@@ -40,7 +40,7 @@ def own_seed() -> str:
 
 @cache
 def _variables_at_start() -> Mapping[str, str]:
-    """What this interpreter was started with; what a script sets later changes no hash."""
+    """The environment at start, as later changes don't affect hashes."""
     try:
         lines = Path("/proc/self/environ").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -49,15 +49,15 @@ def _variables_at_start() -> Mapping[str, str]:
 
 
 def pinned(seed: str) -> str:
-    """The seed that another interpreter is to have, so that it hashes as one with this did."""
+    """The seed to give another interpreter so that it hashes in the same way."""
     return seed if seed and not is_random(seed) else workers_seed()
 
 
 def shown(seed: str) -> str:
-    """A hash seed in a sentence: `PYTHONHASHSEED=0`, or `the random hash seed 5f2ec0a1`."""
+    """A hash seed as text: `PYTHONHASHSEED=0`, or `the random hash seed 5f2ec0a1`."""
     return f"the {RANDOM} hash seed {seed.split()[-1]}" if is_random(seed) else f"{VARIABLE}={seed}"
 
 
 def is_random(seed: str) -> bool:
-    """Whether no other interpreter can be given this seed."""
+    """Whether the seed is random, so that no other interpreter can have it."""
     return seed.startswith(RANDOM)

@@ -1,14 +1,15 @@
-"""Names that are safe as a folder, a git branch and an argument on a command line."""
+"""Names that are safe as a folder, a git branch and a command-line argument; suggestions."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from runyard.errors import BadName
 
 MAX_LENGTH = 100
-"""The longest name, which leaves a file system's limit of 255 room for suffixes."""
+"""The longest name, which leaves room for suffixes below a file system's limit of 255."""
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(?:\.git|con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?", re.IGNORECASE)
@@ -19,7 +20,7 @@ _ALLOWED = (
 
 
 def safe_name(text: str, what: str = "name") -> str:
-    """Return `text` if it is safe as a name; raise BadName that says why it is not."""
+    """Return `text` if it is safe as a name, else raise BadName with the reason."""
     problem = _problem(text)
     if problem is None:
         return text
@@ -28,7 +29,7 @@ def safe_name(text: str, what: str = "name") -> str:
 
 
 def slug(text: str) -> str:
-    """Turn any text into a safe name that still reads like it; a safe name stays as it is."""
+    """Turn any text into a similar safe name; a safe name is returned unchanged."""
     if _problem(text) is None:
         return text
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
@@ -37,6 +38,19 @@ def slug(text: str) -> str:
     if _RESERVED.fullmatch(name):
         name = f"_{name}"
     return name[:MAX_LENGTH].rstrip("-.") or "unnamed"
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name; empty where no known name is close."""
+    close = closest(name, known)
+    return "" if close is None else f"; did you mean {close!r}?"
 
 
 def _problem(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""An outcome as it is made in a worker and stored: a row with its checksum."""
+"""An outcome as made in a worker and stored: a row with its checksum."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from runyard.spec.status import CANCELLED, FAILED
 
 
 class OutcomeRow(NamedTuple):
-    """A task's end. Made in the worker, checksum and all, and stored as it is."""
+    """The end of a task. Made in the worker, with its checksum, and stored unchanged."""
 
     task: int
     status: int
-    attempt: int  # how many errors of its own came before
+    attempt: int  # the number of its earlier errors
     value: bytes | None  # in the batch's codec
     error: bytes | None  # see `ErrorInfo`
     started: float  # wall time
@@ -44,7 +44,7 @@ class OutcomeRow(NamedTuple):
         return cls.with_checksum(batch, task, CANCELLED, 0, None, error, clock.now(), 0.0, 0)
 
     def check(self, batch: int) -> OutcomeRow:
-        """The row itself, if nothing in it has changed since it was written."""
+        """The row, if it has not changed since it was written."""
         if checksum(self[:-1], batch) != self.checksum:
             raise damaged("outcomes", f"task {self.task}")
         return self
@@ -54,7 +54,7 @@ WIDTH = len(OutcomeRow._fields)
 
 
 def workers_of(low: int, high: int) -> tuple[int, int]:
-    """The first and last value of `worker` that engines from `low` up to `high` write."""
+    """The first and last value of `worker` for engines from `low` to below `high`."""
     return low << 16, (high << 16) - 1
 
 
@@ -66,9 +66,9 @@ def check_all(rows: Iterable[tuple[Any, ...]], batch: int) -> None:
 
 
 class Rows(Sequence[OutcomeRow]):
-    """Many rows, kept as one flat list: the form they travel in and go to a database in.
+    """Rows as one flat list, as they are sent and written to a database.
 
-    A million small objects cost more than what is in them; one long list costs nothing.
+    A million small objects would cost more than their content; one long list costs little.
     """
 
     __slots__ = ("flat",)
@@ -78,7 +78,7 @@ class Rows(Sequence[OutcomeRow]):
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> Rows:
-        """Rows in this form, whatever form they had."""
+        """Rows in this form."""
         return rows if isinstance(rows, Rows) else cls(list(chain.from_iterable(rows)))
 
     def __len__(self) -> int:
@@ -91,22 +91,22 @@ class Rows(Sequence[OutcomeRow]):
         return OutcomeRow._make(self.flat[start : start + WIDTH])
 
     def only(self, wanted: Callable[[OutcomeRow], bool]) -> Rows:
-        """Those that are wanted."""
+        """The rows that `wanted` accepts."""
         return Rows.of(row for row in self if wanted(row))
 
     @property
     def tasks(self) -> list[int]:
-        """The tasks that they are of."""
+        """The numbers of their tasks."""
         return self.flat[::WIDTH]
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory their values take."""
+        """The approximate size of their values in bytes."""
         return sum(map(len, filter(None, self.flat[3::WIDTH])))
 
     @property
     def largest(self) -> int:
-        """How many bytes the largest of their values has."""
+        """The size of their largest value in bytes."""
         return max(map(len, filter(None, self.flat[3::WIDTH])), default=0)
 
     @property
@@ -116,7 +116,7 @@ class Rows(Sequence[OutcomeRow]):
 
 
 class Printed(NamedTuple):
-    """What an attempt printed. A stream that is too long for the store is in a file."""
+    """What an attempt printed. Streams too long for the store are in files."""
 
     task: int
     attempt: int
@@ -125,7 +125,7 @@ class Printed(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes of it go to the store."""
+        """The bytes of it that go to the store."""
         return len(self.stdout or b"") + len(self.stderr or b"")
 
 
@@ -134,7 +134,7 @@ class ErrorInfo(NamedTuple):
 
     kind: str  # the error's class
     message: str
-    where: str  # file:line in function, as near to the task's own code as can be told
+    where: str  # file:line in function, as close to the task's code as possible
     trace: str
 
     def encode(self) -> bytes:
@@ -142,7 +142,7 @@ class ErrorInfo(NamedTuple):
         return encode(list(self))
 
     def with_note(self, note: str) -> ErrorInfo:
-        """The error with something to know beside its message."""
+        """The error with a note after its message."""
         return self._replace(message=f"{self.message} ({note})")
 
     @classmethod
@@ -151,22 +151,22 @@ class ErrorInfo(NamedTuple):
         with decoding_stored("an error"):
             info = cls(*decode(data))
             if not all(isinstance(part, str) for part in info):
-                raise TypeError("its parts are no texts")
+                raise TypeError("not all of its parts are text")
             return info
 
 
 def error_class(error: bytes | None) -> bytes:
-    """What of an error goes into the digest."""
+    """The part of an error that goes into the digest."""
     return b"" if error is None else ErrorInfo.decode(error).kind.encode()
 
 
 def digest_content(row: OutcomeRow) -> tuple[int, bytes]:
-    """What of an outcome goes into the digest."""
+    """The part of an outcome that goes into the digest."""
     return row.status, (error_class(row.error) if row.status >= FAILED else row.value or b"")
 
 
 class decoding_stored:  # noqa: N801
-    """Whatever goes wrong with stored bytes inside `with decoding_stored(what)` is damage."""
+    """Turn any error inside `with decoding_stored(what)` into StoreDamaged."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -188,8 +188,8 @@ class decoding_stored:  # noqa: N801
 
 
 def damaged(table: str, what: str) -> StoreDamaged:
-    """The error for stored bytes that are not what was written."""
+    """The error for stored bytes that differ from what was written."""
     return StoreDamaged(
         f"the store is damaged: {what} in {table} does not match its checksum",
-        hint="run `runyard doctor`; it says what is whole and what to run again",
+        hint="run `runyard doctor` to see what is damaged and what to rerun",
     )

@@ -1,7 +1,7 @@
-"""A plan: a million tasks, described rather than listed.
+"""A plan: a million tasks described by a few lists.
 
-A described batch is a product of axes (parameters, variants, cases) and replicates. When it grows,
-what is new is again a few products, appended as boxes, so a task keeps its number for ever:
+A grid is a product of axes (parameters, variants, cases) and replicates. When it grows, the new
+tasks are again a few products, appended as boxes, so that each task keeps its number:
 
     axis b ▲
      new   │ ┌─────────┬────┐     box 0: what was there
@@ -11,8 +11,8 @@ what is new is again a few products, appended as boxes, so a task keeps its numb
            │ └─────────┴────┘
            └───old──────new──▶ axis a
 
-Inside a box the replicate number turns slowest, so that early outcomes cover every cell evenly.
-A listed batch has a row for each task instead.
+Within a box the replicate number changes slowest, so that early outcomes cover all cells evenly.
+A list of tasks has a stored row for each task instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Axis(msgspec.Struct, frozen=True):
     values: tuple[Any, ...] | range
 
     def params(self, position: int) -> dict[str, Any]:
-        """What the value at this position contributes to a task's parameters."""
+        """The parameters that the value at this position sets."""
         value: Any = self.values[position]
         if self.role == "item":
             value = value[0]
@@ -58,7 +58,7 @@ class Box(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many tasks it holds."""
+        """The number of its tasks."""
         return math.prod(high - low for low, high in zip(self.low, self.high, strict=True))
 
     def __contains__(self, place: tuple[int, ...]) -> bool:
@@ -83,7 +83,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Plan:
-    """The tasks of a described batch, by number."""
+    """The tasks of a grid, by number."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Plan:
         self.axes = tuple(axes)
         self.replicates = replicates
         self.common_random_numbers = common_random_numbers
-        # For each axis, the author's order of its values where growth has mixed them.
+        # For each axis, the author's order of its values if growth has mixed them.
         self.order = tuple(order) if order else (None,) * len(self.axes)
         sides = (replicates, *(len(axis.values) for axis in self.axes))
         self.boxes = tuple(boxes) if boxes else (Box((0,) * len(sides), sides),)
@@ -113,9 +113,9 @@ class Plan:
 
     @cached_property
     def _turning(self) -> list[tuple[str, tuple[Any, ...] | range, int, int]] | None:
-        """How each parameter turns with the task's number: its name, values, stride and period.
+        """How each parameter depends on the task's number: name, values, stride and period.
 
-        None for a plan that is not so simple.
+        None for plans that are more complex.
         """
         if len(self.boxes) > 1 or not self._is_plain:
             return None
@@ -129,7 +129,7 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return self._ends[-1]
 
     def place(self, number: int) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ class Plan:
         return self.boxes[at].place(number - (self._ends[at - 1] if at else 0))
 
     def params(self, number: int) -> dict[str, Any]:
-        """A task's own parameters: its to change, without another task seeing it."""
+        """A task's parameters, which it may change without affecting others."""
         params = self._params(self.place(number))
         return params if self._is_plain else decode(encode(params))
 
@@ -149,7 +149,7 @@ class Plan:
         return self.place(number)[0]
 
     def seed_key(self, number: int) -> tuple[bytes, int]:
-        """What a task's seed comes from: the hash of its parameter values, and its replicate."""
+        """What a task's seed is derived from: the hash of its parameters, and its replicate."""
         replicate, *positions = self.place(number)
         if self.common_random_numbers:
             shared = [
@@ -167,7 +167,7 @@ class Plan:
         return key_of([params, *again] if any(again) else params), replicate
 
     def labels(self, number: int) -> dict[str, Any]:
-        """A task's coordinates in words: for tables and reports."""
+        """A task's coordinates for tables and reports."""
         replicate, *positions = self.place(number)
         found: dict[str, Any] = {}
         for axis, position in zip(self.axes, positions, strict=True):
@@ -180,7 +180,7 @@ class Plan:
         return found
 
     def walk(self, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Number and parameters of each task in a range; the fast way through a chunk."""
+        """The number and parameters of each task in a range; faster than `params`."""
         if self._turning is None:
             for number in range(low, high):
                 yield number, self.params(number)
@@ -198,7 +198,7 @@ class Plan:
             yield number, params
 
     def in_order(self) -> Iterator[int] | range:
-        """Task numbers in the author's order, which growth does not change."""
+        """Task numbers in the author's order, whether or not the plan has grown."""
         if len(self.boxes) == 1 and not any(self.order):
             return range(self.total)
         return self._search_order()
@@ -213,11 +213,11 @@ class Plan:
                     break
 
     def apart(self) -> list[str]:
-        """What results are told apart by: each variant and parameter, over all cases."""
+        """The axes to group results by: variants and parameters, over all cases."""
         return [axis.name for axis in self.axes if axis.role != "case"]
 
     def with_replicates(self, replicates: int) -> Plan:
-        """The plan as its author would have written it with another number of replicates."""
+        """The plan with another number of replicates, as if it had never grown."""
         order = [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
         axes = [
             axis
@@ -228,7 +228,7 @@ class Plan:
         return Plan(self.fixed, axes, replicates, common_random_numbers=self.common_random_numbers)
 
     def grown_to(self, wanted: Plan) -> Plan:
-        """This plan with the tasks that `wanted` has in addition; refuses anything else."""
+        """This plan with the additional tasks of `wanted`; other changes are refused."""
         changes = list(self._changes(wanted))
         if changes:
             raise SpecChanged("\n".join(changes))
@@ -267,7 +267,7 @@ class Plan:
             kept = {encode(v) for v in new.values}
             lost = [v for v in old.values if encode(v) not in kept]
             if lost:
-                yield f"{old.name}: {lost[0]!r} is recorded, and now gone"
+                yield f"{old.name}: {lost[0]!r} is recorded, but now missing"
 
     def _params(self, place: tuple[int, ...]) -> dict[str, Any]:
         params = dict(self.fixed)
@@ -305,7 +305,7 @@ class Plan:
 
 
 def axis_label(axis: Axis, position: int) -> str:
-    """A name for a variant or case: its own `name`, or what it sets."""
+    """A label for a variant or case: its `name`, or its values."""
     value: Any = axis.values[position]
     named = value.get("name") if isinstance(value, dict) else None
     if isinstance(named, str):
@@ -314,7 +314,7 @@ def axis_label(axis: Axis, position: int) -> str:
 
 
 def distinct(values: Sequence[Any], what: str) -> None:
-    """Refuse a value that stands twice on one axis: both tasks would have the same seed."""
+    """Refuse a value that occurs twice, as both tasks would have the same seed."""
     if isinstance(values, range):
         return
     seen: dict[bytes, int] = {}
@@ -328,7 +328,7 @@ def distinct(values: Sequence[Any], what: str) -> None:
 
 
 def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
-    """The old axis with new values behind its own, and the new axis's order in it."""
+    """The old axis with the new values appended, and the new axis's order in it."""
     if _continues(old.values, new.values):
         return new, None
     positions = {encode(value): at for at, value in enumerate(old.values)}
@@ -341,7 +341,7 @@ def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
 
 
 def _continues(old: tuple[Any, ...] | range, new: tuple[Any, ...] | range) -> bool:
-    """Whether a range begins with another one; told without looking at their values."""
+    """Whether a range begins with another one."""
     return isinstance(old, range) and isinstance(new, range) and new[: len(old)] == old
 
 
@@ -350,7 +350,7 @@ def _counts(order: tuple[int, ...]) -> bool:
 
 
 def _difference(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
-    """The boxes that fill the new sides beyond the old ones, each task once."""
+    """Boxes that cover what the new sides add to the old ones, each task once."""
     for side in range(len(old)):
         if new[side] > old[side]:
             low = (0,) * side + (old[side],) + (0,) * (len(old) - side - 1)
@@ -359,7 +359,7 @@ def _difference(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:
 
 
 def _joined(boxes: Sequence[Box]) -> list[Box]:
-    """Boxes that only go on with the replicates of the one before become one with it."""
+    """Merge each box with the one before if it only adds replicates."""
     found = [boxes[0]]
     for box in boxes[1:]:
         last = found[-1]

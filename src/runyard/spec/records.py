@@ -1,8 +1,7 @@
 """Records: dataclasses, msgspec structs and named tuples, by the fields they declare.
 
-What a record is rebuilt from is its fields alone, and nothing of its class is called: neither a
-constructor nor `__post_init__`. A class whose instances can't be rebuilt that way has an obstacle,
-and its instances are refused when they are encoded.
+A record is rebuilt from its fields alone, without calling a constructor or `__post_init__`. If a
+class has an obstacle to that, its instances are refused when they are encoded.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import msgspec
 
 
 class Record(dict[str, Any]):
-    """A dataclass or struct whose class is not loaded here: its fields, by key or attribute."""
+    """A dataclass or struct whose class is not loaded: its fields, by key or attribute."""
 
     def __init__(self, type_name: str, fields: dict[str, Any]) -> None:
         super().__init__(fields)
@@ -61,7 +60,7 @@ def _form_of(kind: type) -> Form | None:
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """What a record holds, without fields that were never set; None for anything else."""
+    """The fields of a record that are set; None for anything else."""
     kind = type(value)
     if kind is Record:
         return dict(value)
@@ -77,21 +76,21 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def type_name(value: Any) -> str:
-    """Where a record's class is found."""
+    """The module and name of a record's class."""
     if isinstance(value, Record):
         return value.type_name
     return f"{type(value).__module__}:{type(value).__qualname__}"
 
 
 def restore(name: Any, fields: Any) -> Any:
-    """A record of its own class where that class is loaded and unchanged, otherwise a `Record`."""
+    """A record of its class if that is loaded and unchanged, otherwise a `Record`."""
     if type(name) is not str or type(fields) is not dict or not all(type(k) is str for k in fields):
         raise ValueError("not a record")
     cls = _loaded_class(name)
     form = None if cls is None else form_of(cls)
     if cls is None or form is None or form.obstacle or set(form.names) != set(fields):
         return Record(name, fields)
-    if issubclass(cls, msgspec.Struct):  # its constructor sets fields and does nothing else
+    if issubclass(cls, msgspec.Struct):  # its constructor only sets fields
         return cls(**fields)
     if not hasattr(cls, "__dataclass_fields__"):
         content = [fields[each] for each in form.names]
@@ -103,16 +102,16 @@ def restore(name: Any, fields: Any) -> Any:
 
 
 def _own_end(kind: type) -> str | None:
-    """Bytes that anyone may have planted must not choose what is finalised."""
+    """Refuse finalizers, which untrusted bytes must not be able to choose."""
     return "its class has a __del__" if hasattr(kind, "__del__") else None
 
 
 def _dataclass_obstacle(kind: type, names: tuple[str, ...]) -> str | None:
     try:
         object.__new__(kind)
-    except TypeError:  # it holds more than its fields: a dict's items, an error's arguments
+    except TypeError:  # it has more than fields: a dict's items, an error's arguments
         base = next((c for c in kind.__mro__ if c.__module__ == "builtins"), object)
-        return f"its class is a {base.__name__} as well"
+        return f"its class is also a {base.__name__}"
     for name in names:
         found = inspect.getattr_static(kind, name, None)
         if isinstance(found, MemberDescriptorType):
@@ -129,7 +128,7 @@ def _struct_obstacle(kind: type) -> str | None:
 
 
 def _loaded_class(name: str) -> type | None:
-    """The class of this name if it is here; looks only, so that nothing is imported."""
+    """The class of this name, if it is already imported."""
     module_name, _, qualname = name.partition(":")
     found: Any = sys.modules.get(module_name)
     for part in qualname.split("."):

@@ -1,8 +1,8 @@
-"""Seeds: derived from what a task is, never drawn.
+"""Seeds, derived from what a task is.
 
 A task's stream comes from the batch's root seed, a stable hash of the task's own parameter values,
-and its replicate number. Position, order, worker, attempt and count play no part, so a grid can
-grow and replicates can be added without changing what is done.
+and its replicate number. Position, order, worker, attempt and count have no influence, so a grid
+can grow and replicates can be added without changing existing outcomes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def choose_root() -> int:
-    """A root seed for a batch whose author gave none."""
+    """A random root seed."""
     return secrets.randbits(63)
 
 
 def check_root(seed: Any) -> int:
-    """The root seed, or an error that says what one is."""
+    """The root seed, if it is valid."""
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadSpec(f"the seed is {seed!r}", hint="use a whole number, 0 or larger")
+        raise BadSpec(f"seed: {seed!r} is not valid", hint="use a whole number, at least 0")
     return int(seed)
 
 
@@ -44,7 +44,7 @@ def sequence(root: int, key: bytes, replicate: int) -> np.random.SeedSequence:
 
 
 def number(root: int, key: bytes, replicate: int) -> int:
-    """The task's seed as one 64-bit number, for code that wants a number."""
+    """The task's seed as one 64-bit number, for code that needs a number."""
     import numpy as np
 
     return int(sequence(root, key, replicate).generate_state(1, np.uint64)[0])

@@ -1,6 +1,6 @@
-"""Values for people and files: as plain JSON, or as text. Nothing here is read back exactly.
+"""Values for display and export, as plain JSON or as text; not meant to be read back.
 
-Takes anything at all, since a pickled value may be of any class.
+Any object is accepted, as a pickled value may be of any class.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def _json_of_numpy(value: Any, depth: int) -> Any:
 
     if not hasattr(value, "tolist") or is_mostly_form(value.shape):
         return shown(value)
-    plain = value.tolist()  # itself, where Python has no such type
+    plain = value.tolist()  # the value itself, if Python has no such type
     return shown(value) if type(plain) is type(value) else _json(plain, depth + 1)
 
 
 def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
-    """The items of a mapping with each key as a text of its own: 1 and "1" stay apart."""
+    """The items of a mapping with distinct text keys, also for 1 and "1"."""
     if all(type(key) is str and key.isascii() for key in mapping):
         return mapping.items()
     names = [_written(key, str) for key in mapping]
@@ -66,7 +66,7 @@ def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def shown(value: Any) -> str:
-    """The value as Python writes it; its class where that fails."""
+    """The `repr` of the value, or its class if that fails."""
     return _written(value, repr)
 
 
@@ -78,5 +78,5 @@ def _written(value: Any, write: Callable[[Any], str]) -> str:
 
 
 def _text(value: str) -> str:
-    """The text, where need be with escapes in place of what no file can hold."""
+    """The text, with escapes for characters that UTF-8 can't encode."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -11,13 +11,13 @@ import enum
 
 
 class Status(enum.StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
-    QUEUED = "queued"  # waits for its turn, or for a retry
+    QUEUED = "queued"  # waiting for its turn, or for a retry
     RUNNING = "running"  # an attempt is under way
     COMPLETED = "completed"  # returned a value
     FAILED = "failed"  # raised, crashed, ran too long or used too much memory
-    CANCELLED = "cancelled"  # somebody said so, or what it comes after did not complete
+    CANCELLED = "cancelled"  # on request, or because a task it comes after did not complete
 
     @property
     def code(self) -> int:
@@ -31,7 +31,7 @@ class Status(enum.StrEnum):
 
 
 FINAL_STATES = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-"""A task in one of these has an outcome, and never changes again unless it is retried by hand."""
+"""States of a task with an outcome, which only `runyard retry` changes."""
 
 _CODES = {status: code for code, status in enumerate(Status)}
 _STATUSES = tuple(Status)
@@ -40,7 +40,7 @@ COMPLETED, FAILED, CANCELLED = (s.code for s in (Status.COMPLETED, Status.FAILED
 
 
 class Priority(enum.IntEnum):
-    """What goes first; inside one priority, first in, first out."""
+    """Which tasks run first; within one priority, first in, first out."""
 
     LOW = 0
     MEDIUM = 1
@@ -49,11 +49,15 @@ class Priority(enum.IntEnum):
 
     @classmethod
     def parse(cls, text: str | int) -> Priority:
-        """Read a priority from its name in any case."""
+        """The priority of this name, in any case, or number."""
         from runyard.errors import BadSpec
 
         try:
-            return cls[text.strip().upper()] if isinstance(text, str) else cls(text)
+            if isinstance(text, str):
+                return cls[text.strip().upper()]
+            if isinstance(text, int) and not isinstance(text, bool):
+                return cls(text)
         except (KeyError, ValueError):
-            names = ", ".join(p.name.lower() for p in cls)
-            raise BadSpec(f"no priority {text!r}", hint=f"use one of: {names}") from None
+            pass
+        names = ", ".join(p.name.lower() for p in cls)
+        raise BadSpec(f"{text!r} is not a priority", hint=f"use one of: {names}")

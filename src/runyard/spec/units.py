@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them."""
+"""Durations and sizes, such as `90s` and `512MB`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def size(value: str | float) -> int:
     """Read `1000`, `"512MB"`, `"2GiB"`, `"2G"` as bytes."""
     found = int(_quantity(value, _BYTES, "size", "1000000, 512MB, 2GiB"))
     if found < 1:
-        raise BadSpec(f"a size of {value!r} makes no sense", hint="use at least one byte")
+        raise BadSpec(f"{value!r} is less than one byte", hint="use at least one byte")
     return found
 
 
 def _quantity(value: str | float, units: dict[str, float], what: str, examples: str) -> float:
-    hint = f"write it as one of: {examples}"
+    hint = f"write one above zero, such as {examples}"
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
         if match is None or match[2].lower() not in units:
@@ -44,5 +44,5 @@ def _quantity(value: str | float, units: dict[str, float], what: str, examples: 
         except OverflowError:
             number = value = math.inf
     if not math.isfinite(number) or number <= 0:
-        raise BadSpec(f"a {what} of {value!r} makes no sense", hint="use one above zero")
+        raise BadSpec(f"{value!r} is not a valid {what}", hint=hint)
     return number

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
-from runyard.errors import NotFound
+from runyard.errors import BadSpec, NotFound, StoreError
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
+from runyard.spec.options import SPECS, Options
 from runyard.spec.outcome import decoding_stored
 from runyard.spec.plan import Plan
-from runyard.spec.task import Options, Target
+from runyard.spec.task import Target
 from runyard.store.base import Snapshot
 from runyard.store.rows import BatchRow
 
@@ -66,7 +65,18 @@ class StoredBatch:
     def options(self) -> Options:
         """How it is run."""
         with decoding_stored(f"the options of {self.name}"):
-            return msgspec.convert(decode(self.row.options), Options)
+            given = decode(self.row.options)
+            unknown = min(given.keys() - SPECS.keys(), default=None)
+            if unknown is not None:
+                raise StoreError(
+                    f"{self.name} was recorded by a newer version of Runyard: "
+                    f"this version has no option {unknown!r}",
+                    hint="upgrade Runyard to use this batch",
+                )
+            try:
+                return Options(**given)
+            except BadSpec as error:
+                raise ValueError(error.message) from None
 
     @cached_property
     def versions(self) -> dict[str, list[Version]]:
@@ -122,5 +132,5 @@ def identity_of(batch: Batch) -> bytes:
 
 
 def encode_options(options: Options) -> bytes:
-    """Options as stored."""
-    return encode(msgspec.to_builtins(options))
+    """Options as stored: those that differ from their defaults."""
+    return encode(options.given())

@@ -14,7 +14,7 @@ from runyard.cli.main import SECTIONS, cli
 COMMANDS = {
     name: text
     for section, group in SECTIONS.items()
-    if section != "Doors"
+    if section != "Applications"
     for name, (_, text) in group.items()
 }
 ALL = [
@@ -74,7 +74,7 @@ def test_a_command_that_is_not_there_is_answered_with_the_one_that_was_meant(
 ) -> None:
     answer = project("staus")
     assert answer.code == 2
-    assert "Did you mean 'status'?" in answer.err
+    assert "there is no command 'staus'; did you mean 'status'?" in answer.err
     assert answer.out == ""
 
 

@@ -229,7 +229,7 @@ def test_only_what_was_printed_is_raw(
 ) -> None:
     answer = done[0]("logs", "nasty/1", "--raw", *more)
     assert answer.code == 2
-    assert "--raw is for what a task printed" in answer.out + answer.err
+    assert "--raw can't be combined" in answer.out + answer.err
 
 
 def test_a_summary_in_python_is_plain_too(tmp_path: Path) -> None:

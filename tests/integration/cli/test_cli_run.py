@@ -110,11 +110,11 @@ def test_a_changed_spec_is_refused_and_fresh_starts_over(project: Project) -> No
     assert project("run", "jobs:square", "--grid", "x=1,2", "--name", "b").code == 0
     refused = project("run", "jobs:square", "--grid", "x=2,3", "--name", "b", "--json")
     assert refused.code == 2
-    assert "x: 1 is recorded, and now gone" in refused.last["error"]["message"]
+    assert "x: 1 is recorded, but now missing" in refused.last["error"]["message"]
     words = ("run", "jobs:square", "--grid", "x=2,3", "--name", "b", "--fresh", "--json")
     asked = project(*words)
     assert asked.code == 2
-    assert "would forget 2 outcomes of b" in asked.last["error"]["message"]
+    assert "would delete 2 outcomes of b" in asked.last["error"]["message"]
     assert "--yes" in asked.last["error"]["hint"]
     assert [d["value"] for d in project("results", "b", "--json").documents] == [1, 4]
     assert project(*words, "--yes").code == 0
@@ -195,7 +195,7 @@ def test_a_deadline_ends_the_run_with_124_and_the_rest_can_be_resumed(project: P
     )
     assert answer.code == 124
     assert answer.last["digest"] is None
-    assert "runyard resume g goes on" in answer.err
+    assert "run `runyard resume g` to continue" in answer.err
 
 
 def test_fail_fast_stops_and_says_so(project: Project) -> None:
@@ -261,7 +261,7 @@ def test_a_full_stdout_is_told_and_a_closed_one_borne(project: Project) -> None:
             for to in ("/dev/full", "&-")
         )  # fmt: skip
         assert full.returncode == 3, words
-        assert full.stderr == "error: stdout can't be written: No space left on device\n"
+        assert full.stderr == "error: can't write to stdout: No space left on device\n"
         assert (closed.returncode, closed.stderr) == (0, ""), words
 
 

@@ -36,7 +36,7 @@ def test_one_signal_finishes_what_runs_and_resume_comes_to_the_same_end(
     project.open_gate()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == code
-    assert project.said("2 recorded; runyard resume g goes on")
+    assert project.said("2 of 10 tasks recorded; run `runyard resume g` to continue")
     assert '"completed": 2' in out
     until(lambda: not any(worker.is_running() for worker in workers))
     resumed = project("resume", "g", "--json")
@@ -54,7 +54,7 @@ def test_a_second_signal_ends_at_once(project: Project) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
-    assert project.said("0 recorded; runyard resume g goes on")
+    assert project.said("0 of 10 tasks recorded; run `runyard resume g` to continue")
     assert not project.said("Traceback")
     until(lambda: not any(worker.is_running() for worker in workers))
     project.open_gate()
@@ -79,7 +79,7 @@ def test_stop_from_elsewhere_ends_the_run_with_0_and_a_notice(project: Project) 
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert project.said("stopped on request, unfinished")
-    assert project.said("runyard resume g goes on")
+    assert project.said("run `runyard resume g` to continue")
 
 
 def test_cancel_ends_running_tasks_too(project: Project) -> None:

@@ -6,6 +6,7 @@ from command_line import Call
 from sample_tasks import double
 
 import runyard as ry
+from runyard.spec.codec import decode, encode
 
 
 def half_forgotten() -> None:
@@ -45,3 +46,21 @@ def test_a_retried_task_is_still_found(cli: Call) -> None:
         assert yard.retry("b") == 2
     assert cli("logs", "b/3", "--json").last["status"] == "unfinished"
     assert cli("repro", "b/3", "--json").last["recorded"] is None
+
+
+def test_a_batch_with_an_option_of_a_newer_version_is_refused_by_its_name(cli: Call) -> None:
+    with ry.Yard(".runyard") as yard:
+        yard.run(ry.grid(double, x=[1], name="b", seed=1), backend="serial", retries=2)
+        with yard.store.transaction() as tx:
+            row = tx.batch("b")
+            assert row is not None
+            assert decode(row.options) == {"retries": 2}, "defaults are stored"
+            tx.update_batch(row.id, options=encode({"retries": 2, "colour": "red"}))
+    for words in (("resume", "b"), ("verify", "b"), ("report", "b")):
+        said = cli(*words)
+        assert said.code == 3, said
+        assert "newer version" in said.err
+        assert "no option 'colour'" in said.err
+        assert "upgrade Runyard" in said.err
+    assert cli("status", "b").code == 0
+    assert cli("results", "b").code == 0

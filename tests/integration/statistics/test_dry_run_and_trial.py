@@ -38,7 +38,7 @@ def test_a_dry_run_of_a_command_runs_nothing_and_shows_it_as_the_shell_gets_it(
     assert said.code == 0, said.err
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
     first, *lines = said.out.splitlines()
-    assert first == "b: 20 tasks, 0 recorded, 20 left to run; seed chosen by the first run"
+    assert first == "b: 20 tasks, 0 recorded, 20 left to run; the first run chooses a seed"
     assert lines[0] == "  b/0  rm f0"
     assert lines[10] == "  and 10 more"
     assert "no estimate" in lines[11]
@@ -75,10 +75,10 @@ def test_a_dry_run_counts_what_is_left_estimates_from_the_record_and_changes_not
     assert document["seconds"] > 0
     text = cli(*COSTLY, "--dry-run", "--budget", "tasks=50").out
     assert "the budget ends the run after 20 of them" in text
-    assert "by 30 outcomes on record" in text
+    assert "estimated from 30 outcomes" in text
     fresh = cli(*COSTLY, "--dry-run", "--fresh")
     assert "100 left to run" in fresh.out
-    assert "--fresh would forget 30 outcomes" in fresh.out
+    assert "--fresh would delete 30 outcomes" in fresh.out
     grown = [word.replace("0..99", "0..119") for word in COSTLY]
     assert cli(*grown, "--dry-run", "--json").last["left"] == 90
     assert {p: p.stat().st_mtime_ns for p in Path(".runyard", "batches").rglob("*")} == before
@@ -140,7 +140,7 @@ def test_a_dry_run_refuses_a_changed_batch_as_a_run_does(cli: Call) -> None:
 def test_ways_of_running_that_exclude_each_other_are_refused(cli: Call) -> None:
     said = cli(*COSTLY, "--dry-run", "--try", "2")
     assert said.code == 2
-    assert "--dry-run and --try exclude each other" in said.err
+    assert "--dry-run and --try can't be combined" in said.err
 
 
 # Starting over
@@ -159,8 +159,8 @@ def test_starting_over_asks_on_a_terminal(
     monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
     said = cli(*COSTLY, "--budget", "tasks=30", "--fresh")
     assert said.code == code
-    assert "--fresh would forget 50 outcomes of b, for good. Go ahead?" in said.err
-    assert ("nothing was removed" in said.err) == (answer == "n")
+    assert "--fresh would delete 50 outcomes of b permanently. Continue?" in said.err
+    assert ("nothing was deleted" in said.err) == (answer == "n")
     assert recorded() == {"b": left}
 
 
@@ -183,7 +183,7 @@ def test_a_trial_records_what_it_ran_and_the_same_command_goes_on(cli: Call) -> 
     said = cli(*COSTLY, "--try", "20", "--budget", "cost=1000")
     assert said.code == 0, said.err
     assert "20 of 100 completed" in said.out
-    assert "80 tasks take about" in said.out
+    assert " for 80 tasks on " in said.out
     assert "cost: 160 ± 0 more of a budget of 1000" in said.out
     again = cli(*COSTLY, "--try", "20", "--json").last
     assert (again["tried"], again["left"], again["completed"]) == (20, 60, 40)
@@ -196,7 +196,7 @@ def test_a_trial_whose_tasks_fail_says_how_and_has_exit_code_1(cli: Call) -> Non
     said = cli(*words, "--try", "3")
     assert said.code == 1
     assert "ValueError: no luck" in said.out
-    assert "7 tasks take about" in said.out
+    assert " for 7 tasks on " in said.out
 
 
 @pytest.mark.parametrize("words", [["--budget", "money=5"], ["--metric", "money"]])

@@ -20,7 +20,7 @@ from runyard.schedule.policy import (
     lane_depth,
 )
 from runyard.schedule.retries import retry_delay, survives_crash, wants_retry
-from runyard.spec.task import Options
+from runyard.spec.options import Options
 
 means = st.none() | st.floats(0, 100) | st.floats(1e-7, 0.1)
 counts = st.integers(0, 2_000_000)

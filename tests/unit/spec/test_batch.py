@@ -76,14 +76,19 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("twice", lambda: grid(area, width=[1, 2, 1]), BadSpec, "width has 1 twice"),
     ("unencodable", lambda: grid(area, width=[{1}]), NotEncodable, "set"),
     ("unencodable fixed", lambda: grid(area, params={"width": {1}}), NotEncodable, "width"),
-    ("replicates 0", lambda: grid(area, width=[1], replicates=0), BadSpec, "replicates is 0"),
-    ("replicates text", lambda: grid(area, width=[1], replicates="3"), BadSpec, "replicates is"),  # type: ignore[arg-type]
-    ("replicates bool", lambda: grid(area, width=[1], replicates=True), BadSpec, "replicates is"),
+    (
+        "replicates 0",
+        lambda: grid(area, width=[1], replicates=0),
+        BadSpec,
+        "replicates: 0 is out",
+    ),
+    ("replicates text", lambda: grid(area, width=[1], replicates="3"), BadSpec, "replicates: "),  # type: ignore[arg-type]
+    ("replicates bool", lambda: grid(area, width=[1], replicates=True), BadSpec, "replicates: "),
     ("both", lambda: grid(area, params={"width": 1}, width=[1]), BadSpec, "is set twice"),
     ("unknown", lambda: grid(strict, width=[1], depth=[1]), BadSpec, "no parameter 'depth'"),
     ("missing", lambda: grid(strict, height=[1]), BadSpec, "needs the parameter 'width'"),
     ("no function", lambda: grid(3, width=[1]), BadTarget, "can't be called"),  # type: ignore[arg-type]
-    ("no target", lambda: grid("nonsense", width=[1]), BadTarget, "names no function"),
+    ("no target", lambda: grid("nonsense", width=[1]), BadTarget, "does not name a function"),
     ("seed", lambda: grid(area, width=[1], seed=-1), BadSpec, "the seed is -1"),
     ("name", lambda: grid(area, width=[1], name="../x"), BadName, "can't be a batch name"),
     ("codec", lambda: grid(area, width=[1], codec="json"), BadSpec, "no codec 'json'"),
@@ -161,7 +166,7 @@ REFUSED_LISTS: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         "two tasks are named 'a'",
     ),
     ("task twice", lambda: tasks([Task(strict, {"width": 1})] * 2), BadSpec, "twice"),
-    ("after nobody", lambda: nameless(after=("x",)), BadSpec, "after 'x', which is not there"),
+    ("after nobody", lambda: nameless(after=("x",)), BadSpec, "after 'x', which does not exist"),
     (
         "circle",
         lambda: tasks([Task(strict, {"width": 1}, a, after=(b,)) for a, b in ("ab", "bc", "ca")]),
@@ -176,10 +181,15 @@ REFUSED_LISTS: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ),
     ("parameter", lambda: tasks([Task(strict, {"depth": 1})]), BadSpec, "no parameter 'depth'"),
     ("unencodable", lambda: tasks([Task(area, {"width": {1}})]), NotEncodable, "width"),
-    ("priority", lambda: nameless(priority="urgent"), BadSpec, "no priority 'urgent'"),
-    ("timeout", lambda: nameless(timeout="soon"), BadSpec, "not a duration"),
-    ("retries text", lambda: nameless(retries="3"), BadSpec, "retries is '3'"),
-    ("retries below 0", lambda: nameless(retries=-1), BadSpec, "retries is -1"),
+    (
+        "priority",
+        lambda: nameless(priority="urgent"),
+        BadSpec,
+        "priority: 'urgent' is not",
+    ),
+    ("timeout", lambda: nameless(timeout="soon"), BadSpec, "timeout: 'soon' is not a duration"),
+    ("retries text", lambda: nameless(retries="3"), BadSpec, "retries: '3' is not a whole number"),
+    ("retries below 0", lambda: nameless(retries=-1), BadSpec, "retries: -1 is out of range"),
     ("option", lambda: tasks([Task(strict, {"width": 1})], speed=3), BadSpec, "no option 'speed'"),
 ]
 

@@ -101,8 +101,8 @@ GRID = 'run = "m:f"\n[grid]\nx = [1]\n'
 MALFORMED = [
     ("not toml", "run = ", "not TOML"),
     ("duplicate key", 'run = "m:f"\nrun = "m:g"', "not TOML"),
-    ("nothing", "", "'run' and 'shell'"),
-    ("both", 'run = "m:f"\nshell = "x"', "'run' and 'shell'"),
+    ("nothing", "", "either 'run' or 'shell'"),
+    ("both", 'run = "m:f"\nshell = "x"', "either 'run' or 'shell'"),
     ("unknown key", 'run = "m:f"\nreplicas = 3', "replicas"),
     ("unknown task key", '[[task]]\nrun = "m:f"\nafterwards = []', "afterwards"),
     ("name number", "name = 3", "name"),
@@ -185,6 +185,29 @@ def test_a_malformed_batch_file_is_refused_and_what_is_wrong_named(text: str, na
     assert caught.value.message.startswith("batch.toml")
     assert named in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+SENTENCES = [
+    ("gird = 1", "there is no key 'gird'; did you mean 'grid'?"),
+    ("retries = 2", "retries is an option: put it into the table [options]"),
+    ('seed = "x"', "seed must be a whole number, not text"),
+    ("seed = 1.5", "seed must be a whole number, not a decimal number"),
+    ("[grid]\nx = 1", "a value of grid must be a list, not a whole number"),
+    (
+        '[[task]]\nrun = "m:f"\naftr = []',
+        "no key 'aftr' in [[task]] number 1; did you mean 'after'?",
+    ),
+    ('[[task]]\nrun = "m:f"\nafter = "x"', "[[task]] number 1: after must be a list, not text"),
+    (GRID + "[options]\nretires = 3", "there is no option 'retires'; did you mean 'retries'?"),
+    (GRID + '[options]\nretries = "3"', "retries: '3' is not a whole number"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), SENTENCES)
+def test_a_mistake_in_a_batch_file_is_explained_in_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(BadBatchFile) as caught:
+        parse(text)
+    assert sentence in str(caught.value)
 
 
 @given(st.text(max_size=80))

@@ -8,17 +8,23 @@ from typing import Any
 
 import pytest
 import sample_tasks
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runyard.errors import BadSpec, BadTarget
+from runyard.spec.codec import decode, encode
 from runyard.spec.fingerprint import fingerprint
-from runyard.spec.task import (
-    Options,
-    Target,
-    check_parameters,
-    defaults_of,
-    shell,
-    task,
-    wants_context,
+from runyard.spec.options import SPECS, Options
+from runyard.spec.task import Target, check_parameters, defaults_of, shell, task, wants_context
+
+plain = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6),
+    st.sampled_from(["none", "5s", "1GiB", "high", "keep", "always", OSError]),
+)  # fmt: skip
+anything = st.recursive(
+    plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=4,
 )
 
 
@@ -129,8 +135,8 @@ def test_an_empty_command_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"), [("echo {}", "names no parameter"), ("echo {x", "don't match"),
-                          ("echo x}", "don't match")],
+    ("command", "said"), [("echo {}", "lacks a parameter's name"), ("echo {x", "unbalanced braces"),
+                          ("echo x}", "unbalanced braces")],
 )  # fmt: skip
 def test_braces_of_a_command_that_stand_for_nothing_are_refused(command: str, said: str) -> None:
     with pytest.raises(BadTarget, match=said) as caught:
@@ -143,7 +149,7 @@ def test_braces_of_a_command_that_stand_for_nothing_are_refused(command: str, sa
     "field", ["{x!r}", "{x!s}", "{x:.9}", "{x:{y}}", "{x[0]}", "{x.__class__}"]
 )
 def test_a_command_takes_a_parameter_as_it_is(field: str) -> None:
-    with pytest.raises(BadTarget, match="than its value"):
+    with pytest.raises(BadTarget, match="more than a parameter's name"):
         shell(f"echo {field}")
 
 
@@ -164,7 +170,7 @@ def test_a_command_takes_a_parameter_as_it_is(field: str) -> None:
         ("echo hi # {x}", "in a comment"),
         ("# it's\necho '{x}'", "inside quotes"),
         ("cat <<END\n{x}\nEND", "in a here-document"),
-        ("cat <<-'END' > {x}\na {y}\nEND", "{y} stands in a here-document"),
+        ("cat <<-'END' > {x}\na {y}\nEND", "{y} is in a here-document"),
     ],
 )
 def test_a_parameter_that_the_shell_would_not_take_for_a_word_is_refused(
@@ -310,15 +316,29 @@ def test_options_are_written_as_people_write_them() -> None:
     ("changes", "text"),
     [
         ({"speed": 1}, "no option 'speed'"),
-        ({"retries": -1}, "retries is -1"),
-        ({"retries": 1.5}, "retries is 1.5"),
-        ({"crash_attempts": 0}, "crash_attempts is 0"),
-        ({"recycle": 0}, "recycle is 0"),
-        ({"keep": "maybe"}, "keep is 'maybe'"),
-        ({"timeout": 0}, "duration"),
-        ({"memory": "lots"}, "size"),
-        ({"priority": 9}, "no priority 9"),
-        ({"backoff": "quick"}, "backoff"),
+        ({"retries": -1}, "retries: -1 is out of range"),
+        ({"retries": 1.5}, "retries: 1.5 is not a whole number"),
+        ({"crash_attempts": 0}, "crash_attempts: 0 is out of range"),
+        ({"recycle": 0}, "recycle: 0 is out of range"),
+        ({"keep": "maybe"}, "keep: 'maybe' is not a choice"),
+        ({"timeout": 0}, "timeout: 0.0 is not a valid duration"),
+        ({"memory": "lots"}, "memory: 'lots' is not a size"),
+        ({"priority": 9}, "priority: 9 is not a priority"),
+        ({"backoff": "quick"}, "backoff: 'quick' is not a duration"),
+        ({"backoff_max": -5}, "backoff_max: -5 is out of range"),
+        ({"backoff": math.nan}, "backoff: nan is out of range"),
+        ({"backoff_factor": 0.5}, "backoff_factor: 0.5 is out of range"),
+        ({"retries": True}, "retries: True is not a whole number"),
+        ({"retries": 1 << 64}, "retries: "),
+        ({"priority": True}, "priority: True is not a priority"),
+        ({"capture": 1}, "capture: 1 is neither true nor false"),
+        ({"metric": ""}, "metric: "),
+        ({"cpus": math.inf}, "cpus: inf is out of range"),
+        ({"budget": {"minutes": 0}}, "budget: minutes is 0"),
+        ({"budget": 5}, "budget: 5 is not a table"),
+        ({"resources": {"CPU": 1}}, "resources: CPU has its own option"),
+        ({"runtime_env": {"a": {1}}}, "runtime_env: "),
+        ({"never_retry": [5]}, "never_retry: 5 is not an error class"),
         ({"backoff": -1}, "backoff"),
         ({"backoff_factor": "x"}, "backoff_factor"),
         ({"retry_on": 5}, "retry_on"),
@@ -327,10 +347,48 @@ def test_options_are_written_as_people_write_them() -> None:
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(BadSpec) as caught:
-        Options().with_(**changes)
-    assert text in str(caught.value)
-    assert caught.value.hint
+    makers = (Options().with_, Options) if "speed" not in changes else (Options().with_,)
+    for make in makers:
+        with pytest.raises(BadSpec) as caught:
+            make(**changes)
+        assert text in str(caught.value)
+        assert caught.value.hint
+
+
+def test_a_misspelt_option_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(BadSpec, match="no option 'retires'; did you mean 'retries'\\?"):
+        Options().with_(retires=3)
+    with pytest.raises(BadSpec, match="did you mean 'timeout'"):
+        task(time_out=3)
+
+
+def test_an_option_that_was_not_declared_does_not_exist() -> None:
+    assert list(SPECS) == list(Options.__struct_fields__)
+    for name, spec in SPECS.items():
+        assert spec.name == name
+        assert spec.help.endswith(".")
+        assert getattr(Options(), name) == spec.default
+        assert spec.default is None or spec.read(spec.default) == spec.default
+
+
+@given(name=st.sampled_from(sorted(SPECS)), value=anything)
+def test_any_value_of_an_option_is_stored_and_read_back_or_refused_by_name(
+    name: str, value: Any
+) -> None:
+    try:
+        options = Options(**{name: value})
+    except BadSpec as error:
+        assert error.message.startswith(f"{name}: ")
+        return
+    assert Options(**decode(encode(options.given()))) == options
+
+
+def test_options_that_are_for_a_batch_as_a_whole_are_left_out_when_a_sample_is_verified() -> None:
+    options = Options(
+        timeout=5, until="failed < 1%", budget={"tasks": 3}, deadline=5, fail_fast=True,
+        metric="m", audit_tasks=True, changed="refuse",
+    )  # fmt: skip
+    assert options.for_verify() == Options(timeout=5)
 
 
 def test_a_decorator_refuses_what_is_no_option() -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.asking import fresh_options, may_forget
+from runyard.cli.options import option_flags
 from runyard.cli.running import (
     EXIT_FAILED,
-    changed_option,
     code_of,
     final_document,
     place_options,
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", metavar="TIME", help="Time limit of a run: 30s, 5m.")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="Retries of a run that fails.")
 @fresh_options
-@changed_option
+@option_flags(["changed"])
 @place_options
 @shared
 def run(session: Session, **given: Any) -> int:

@@ -24,7 +24,7 @@ from runyard.reports.html.context import ReportContext, Section
 from runyard.reports.html.story import Run
 from runyard.reports.html.timeline import draw, read_lanes
 from runyard.reports.metrics import equal_bins
-from runyard.spec.task import Options
+from runyard.spec.options import Options
 
 SLOWEST = 10
 FAILURES = 20

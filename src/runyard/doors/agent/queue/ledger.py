@@ -23,9 +23,9 @@ from runyard.errors import NotFound, SpecChanged
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import decode_as
 from runyard.spec.names import safe_name
+from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored
 from runyard.spec.status import COMPLETED
-from runyard.spec.task import Options
 from runyard.store.base import Snapshot
 from runyard.store.rows import AttemptRow, BatchRow, EngineRow, QueueRow, TaskRow
 from runyard.store.stored_batch import StoredBatch

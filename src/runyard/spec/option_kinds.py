@@ -1,0 +1,192 @@
+"""How the values of options are written: one reader each for Python, batch files and flags.
+
+A reader turns what people write into what an option holds, and raises BadSpec for anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from runyard.errors import BadSpec, NotEncodable
+from runyard.spec import units
+from runyard.spec.codec import encode
+from runyard.spec.names import closest, did_you_mean
+from runyard.spec.status import Priority
+
+TASKS = "tasks"
+TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+UNITS = (TASKS, *TIMES)
+"""What a budget can limit; any other word names a metric, whose sum it limits."""
+
+Form = Literal["switch", "choice", "integer", "number", "text", "names", "amounts", "document"]
+
+_LARGEST = (1 << 63) - 1
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of values."""
+
+    form: Form  # decides how a flag looks
+    read: Callable[[Any], Any]
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+
+
+def integer(least: int) -> Kind:
+    """Whole numbers from `least` up."""
+
+    def read(given: Any) -> int:
+        try:
+            number = None if isinstance(given, bool) else operator.index(given)
+        except TypeError:
+            number = None
+        hint = f"use a whole number, at least {least}"
+        if number is None:
+            raise BadSpec(f"{given!r} is not a whole number", hint=hint)
+        if not least <= number <= _LARGEST:
+            raise BadSpec(f"{given!r} is out of range", hint=hint)
+        return number
+
+    return Kind(form="integer", read=read, metavar="N", least=least)
+
+
+def number(least: float) -> Kind:
+    """Finite numbers from `least` up."""
+
+    def read(given: Any) -> float:
+        hint = f"use a number, at least {least:g}"
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise BadSpec(f"{given!r} is not a number", hint=hint)
+        if not least <= given < math.inf:
+            raise BadSpec(f"{given!r} is out of range", hint=hint)
+        return float(given)
+
+    return Kind(form="number", read=read, metavar="N", least=least)
+
+
+def choice(*choices: str) -> Kind:
+    """One of several words."""
+
+    def read(given: Any) -> str:
+        if given not in choices:
+            raise BadSpec(f"{given!r} is not a choice", hint=f"use one of: {', '.join(choices)}")
+        return str(given)
+
+    return Kind(form="choice", read=read, choices=choices)
+
+
+def text(metavar: str) -> Kind:
+    """Text that is not empty."""
+
+    def read(given: Any) -> str:
+        if not isinstance(given, str) or not given.strip():
+            problem = "is empty" if isinstance(given, str) else "is not text"
+            raise BadSpec(f"{given!r} {problem}", hint="use text that is not empty")
+        return given
+
+    return Kind(form="text", read=read, metavar=metavar)
+
+
+def amounts(example: dict[str, float], names: str, check: Callable[[str], None]) -> Kind:
+    """Names with a number above zero each."""
+
+    def read(given: Any) -> dict[str, float]:
+        if not isinstance(given, Mapping):
+            raise BadSpec(
+                f"{given!r} is not a table of names and numbers",
+                hint=f"write it as {json.dumps(example)}",
+            )
+        for name, most in given.items():
+            if not isinstance(name, str) or not name:
+                raise BadSpec(f"{name!r} is not a name", hint=f"names are {names}")
+            check(name)
+            if type(most) not in (int, float) or not 0 < most < math.inf:
+                raise BadSpec(f"{name} is {most!r}", hint="use a number above zero")
+        return {name: float(most) for name, most in given.items()}
+
+    return Kind(form="amounts", read=read, metavar="K=N")
+
+
+def _switch(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise BadSpec(f"{given!r} is neither true nor false", hint="use true or false")
+    return given
+
+
+def _wait(given: Any) -> float:
+    return units.seconds(given) if isinstance(given, str) else float(number(0).read(given))
+
+
+def _error_classes(given: Any) -> tuple[str, ...]:
+    classes = given if isinstance(given, list | tuple) else (given,)
+    for each in classes:
+        is_class = isinstance(each, type) and issubclass(each, BaseException)
+        if not is_class and not (isinstance(each, str) and each):
+            raise BadSpec(f"{each!r} is not an error class", hint="use classes such as OSError")
+    return tuple(each if isinstance(each, str) else each.__name__ for each in classes)
+
+
+def _document(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise BadSpec(
+            f"{given!r} is not a table", hint='write it as {"env_vars": {"MODE": "fast"}}'
+        )
+    try:
+        encode(dict(given))
+    except NotEncodable as error:
+        raise BadSpec(error.message, hint=error.hint) from None
+    return dict(given)
+
+
+def _check_budget(name: str) -> None:
+    if name in UNITS:
+        return
+    unit = _SHORT_UNITS.get(name.lower()) or closest(name.lower(), UNITS, cutoff=0.85)
+    if unit is not None:
+        raise BadSpec(
+            f"{name!r} is not a unit; did you mean {unit!r}?",
+            hint=f"the units are {', '.join(UNITS)}; any other name is a metric, which must "
+            "not look like one of them",
+        )
+
+
+_SHORT_UNITS = {"mins": "minutes", "secs": "seconds", "hrs": "hours"}
+
+
+def _check_resource(name: str) -> None:
+    option = _OPTION_OF.get(name)
+    if option is not None:
+        raise BadSpec(f"{name} has its own option", hint=f"use {option}")
+
+
+_OPTION_OF = {"CPU": "cpus", "GPU": "gpus", "memory": "memory"}
+
+SWITCH = Kind(form="switch", read=_switch)
+DURATION = Kind(form="text", read=units.seconds, metavar="TIME")
+WAIT = Kind(form="text", read=_wait, metavar="TIME")
+"""A duration that may be zero."""
+SIZE = Kind(form="text", read=units.size, metavar="SIZE")
+PRIORITY = Kind(
+    form="choice",
+    read=lambda given: int(Priority.parse(given)),
+    choices=tuple(each.name.lower() for each in Priority),
+)
+ERROR_CLASSES = Kind(form="names", read=_error_classes)
+DOCUMENT = Kind(form="document", read=_document, metavar="JSON|FILE")
+BUDGET = amounts({"tasks": 1000, "cost": 2.5}, f"{', '.join(UNITS)}, or a metric", _check_budget)
+RESOURCES = amounts({"licence": 1}, "those the machine was started with", _check_resource)
+
+
+def unknown_option(name: str, known: Mapping[str, Any]) -> BadSpec:
+    """The error for an option that does not exist."""
+    return BadSpec(
+        f"there is no option {name!r}{did_you_mean(name, known)}",
+        hint=f"the options are: {', '.join(known)}",
+    )
