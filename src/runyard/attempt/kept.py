@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from runyard.attempt.trouble import OURS
+from runyard.attempt.system_failure import SYSTEM_ERRORS
 from runyard.spaces import clear_errors, task_folder
 from runyard.spec.outcome import Printed
 
@@ -38,7 +38,7 @@ def _or_filed(text: bytes, path: Path, *, strict: bool) -> bytes | None:
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-        if strict and error.errno in OURS:
+        if strict and error.errno in SYSTEM_ERRORS:
             with clear_errors(f"keep what it printed in {path}"):
                 raise
         mark = f"… {len(text) - IN_STORE} bytes left out: {error.strerror} …\n".encode()

@@ -62,7 +62,7 @@ class LaneStatusFile:
         _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
 
-    def pen(self, lane: int) -> Callable[[int, int, int, int, float], None]:
+    def writer(self, lane: int) -> Callable[[int, int, int, int, float], None]:
         """What the lane notes with that it is about to start a task: the fields of `LaneStatus`."""
         return partial(_NOTE.pack_into, self._map, lane * SIZE)
 

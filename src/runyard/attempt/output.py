@@ -25,7 +25,7 @@ from typing import Any, Self, TextIO
 
 from runyard.attempt import forked
 from runyard.attempt.kept import STREAMS, clipped, filed, part
-from runyard.attempt.trouble import OURS, Stuck, Trouble
+from runyard.attempt.system_failure import SYSTEM_ERRORS, AttemptAborted, SystemFailure
 from runyard.errors import EngineError
 from runyard.spaces import clear_errors
 from runyard.spec.outcome import Printed
@@ -39,7 +39,7 @@ class Output:
 
     written: set[bool] = set()  # noqa: RUF012
 
-    trouble: Trouble | None = None
+    failure: SystemFailure | None = None
     """Why what the last task printed could not be kept."""
 
     def begin(self) -> None:
@@ -94,10 +94,10 @@ class SpoolOutput(Output):
                 texts = _taken(self._descriptors)
                 printed = filed(texts, batch, task, attempt, strict=True)
             except EngineError as error:
-                self.trouble = Trouble.of(error)
+                self.failure = SystemFailure.of(error)
             self._passed_python |= not by_python
         if _unwritten:
-            self.trouble = Trouble.of(_unwritten[0])
+            self.failure = SystemFailure.of(_unwritten[0])
             _unwritten.clear()
         self._seen += 1
         # Too short to have started a process, and none has printed past Python: trust the flag.
@@ -142,13 +142,13 @@ class _Raw(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in OURS:
+            if error.errno not in SYSTEM_ERRORS:
                 raise
             try:
                 with clear_errors("keep what it prints"):
                     raise
-            except EngineError as trouble:
-                _unwritten.append(trouble)
+            except EngineError as failure:
+                _unwritten.append(failure)
             return len(data)  # else it would be written once more, among what the next task prints
 
 
@@ -206,7 +206,9 @@ class ChildStream:
                 with tempfile.TemporaryFile() as file:
                     self.descriptor = os.dup(file.fileno())
             except OSError as error:
-                raise Stuck(Trouble(f"no file for what it prints: {error}")) from error
+                raise AttemptAborted(
+                    SystemFailure(f"no file for what it prints: {error}")
+                ) from error
         self._start = os.lseek(self.descriptor, 0, os.SEEK_END)
         self._lane = _lane_here() if isinstance(self._stream, _Router) else None
         if self._lane is not None:
@@ -290,7 +292,7 @@ class StreamOutput(Output):
         try:
             return filed(self._texts(), batch, task, attempt, strict=True)
         except EngineError as error:
-            self.trouble = Trouble.of(error)
+            self.failure = SystemFailure.of(error)
             return None
 
     def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from runyard.attempt.context import context
 from runyard.attempt.output import ChildStream
-from runyard.attempt.trouble import Stuck, Trouble, is_full
+from runyard.attempt.system_failure import AttemptAborted, SystemFailure, is_full
 from runyard.errors import CommandFailed
 from runyard.spec.hash_seed import seeded
 
@@ -66,7 +66,9 @@ def _run(line: str) -> dict[str, Any]:
             raise error.with_traceback(None) from None  # where we waited says nothing
         if is_full(out.descriptor) or is_full(err.descriptor):
             # Some of what it printed may be lost, and that may be why it failed.
-            raise Stuck(Trouble("no room left on the disk to keep what it prints", is_full=True))
+            raise AttemptAborted(
+                SystemFailure("no room left on the disk to keep what it prints", is_full=True)
+            )
         stdout, stderr = out.text(), err.text()
     if code:
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"

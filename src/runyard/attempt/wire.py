@@ -15,7 +15,7 @@ import msgspec
 
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
-from runyard.attempt.trouble import Trouble
+from runyard.attempt.system_failure import SystemFailure
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.task import Keep
 
@@ -61,7 +61,7 @@ class Item(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Work for a lane: numbers [low, high) at their first attempt, or items."""
+    """ReadyTask for a lane: numbers [low, high) at their first attempt, or items."""
 
     id: int
     low: int
@@ -141,7 +141,7 @@ class Report(NamedTuple):
     seconds: float  # spent in tasks since the last report
     finished: bool  # nothing more will come of this chunk
     change: Change | None = None  # the first in this process
-    trouble: Trouble | None = None  # why the chunk ended before its end
+    system_failure: SystemFailure | None = None  # why the rest of the chunk did not run
 
 
 class LossCause(enum.Enum):

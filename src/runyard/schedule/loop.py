@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runyard import clock, faults
 from runyard.attempt.lane_status import LaneStatusFile
-from runyard.attempt.trouble import Trouble
+from runyard.attempt.system_failure import SystemFailure
 from runyard.attempt.wire import Change, Emission, Failure, Loss, LossCause, Report
 from runyard.backends.base import Backend
 from runyard.events import (
@@ -117,7 +117,9 @@ class Loop:
         self._drained = False  # nothing more is started
         self._waits = False  # for the store
         self._told_of_change = False
-        self._trouble: Trouble | None = None  # of a lane's own, for which nothing more is started
+        self._trouble: SystemFailure | None = (
+            None  # of a lane's own, for which nothing more is started
+        )
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Finish what is running, start nothing more. Callable from a signal handler."""
@@ -195,7 +197,7 @@ class Loop:
         due = self._agenda.next_due()
         return TICK if due is None else max(0.0, min(TICK, due - clock.monotonic()))
 
-    # Work in
+    # ReadyTask in
 
     def _take_in(self) -> None:
         if self._intake is not None and self._intake.aborted and self._ending is None:
@@ -235,7 +237,7 @@ class Loop:
     def _warn(self, text: str) -> None:
         self._publish(Notice(batch=self._name, text=text, level="warning"))
 
-    # Work out
+    # ReadyTask out
 
     def _take_report(self, report: Report) -> None:
         faults.point("result")
@@ -253,7 +255,7 @@ class Loop:
         for emission in report.emitted:
             self._emitted(emission)
         self._tell_of_change(report.change)
-        self._see_trouble(report.trouble)
+        self._see_trouble(report.system_failure)
         if rows:
             self._recorder.rows(flight.held, rows, printed)
         for failure in failures:
@@ -281,7 +283,7 @@ class Loop:
             "and what may have seen the change ran again"
         )
 
-    def _see_trouble(self, trouble: Trouble | None) -> None:
+    def _see_trouble(self, trouble: SystemFailure | None) -> None:
         """What keeps a lane from running tasks ends the run, once what runs has ended."""
         if trouble is None or self._trouble is not None:
             return
