@@ -52,7 +52,7 @@ class _AsyncLane(InProcessLane):
 
     async def _work(self) -> None:
         try:
-            while not self.abandoned:
+            while True:  # until it is cancelled
                 chunk = await self.chunks.get()
                 self.begin(chunk)
                 self.finish(await self._run(chunk))

@@ -347,7 +347,7 @@ def test_a_mistake_in_the_call_is_named_and_leaves_nothing_running(
     batch = ry.grid(double, x=[1])
     with pytest.raises(BadSpec, match="no option 'speed'"):
         place.run(yard, batch, speed=3)
-    with pytest.raises(UsageError, match="workers is 0"):
+    with pytest.raises(UsageError, match="not a valid number of workers: 0"):
         yard.run(batch, backend=place.backend, workers=0)
     with pytest.raises(BadSpec, match="no parameter 'y'"):
         place.run(yard, ry.grid("sample_tasks:double", y=[1]))

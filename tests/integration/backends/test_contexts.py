@@ -111,8 +111,8 @@ def test_a_thread_that_outlives_its_task_never_sees_the_next_one(
     same, (context, workspace, emit) = eval(text)
     assert same
     assert context == "this thread belongs to task 0 of b, which has ended"
-    assert workspace == "workspace of task 0 of b is gone: the task has ended"
-    assert emit == "emit() of task 0 of b is gone: the task has ended"
+    assert workspace == "can't use workspace of task 0 of b: the task has ended"
+    assert emit == "can't use emit() of task 0 of b: the task has ended"
     assert not [e for e in yard.events("b") if e["event"] == "TaskEmitted"]
 
 

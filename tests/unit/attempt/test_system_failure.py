@@ -39,7 +39,7 @@ def test_output_that_can_not_be_written_is_an_error(
 
     monkeypatch.setattr(Path, "write_bytes", write)
     long = [b"x" * IN_STORE + b"end", b""]
-    with pytest.raises(raised, match="keep what it printed"):
+    with pytest.raises(raised, match="write the output"):
         filed(long, tmp_path, 3, 1, strict=True)
     lenient = filed(long, tmp_path, 3, 1, strict=False)  # after the task has ended
     assert lenient is not None
