@@ -40,7 +40,7 @@ def take_messages(buffer: bytearray, decode: Callable[[memoryview], T]) -> list[
     return found
 
 
-def messages(end: socket.socket, decode: Callable[[memoryview], T]) -> Iterator[T]:
+def received(end: socket.socket, decode: Callable[[memoryview], T]) -> Iterator[T]:
     """Messages as they arrive, until the other end closes. Blocks."""
     buffer = bytearray()
     while part := end.recv(READ_BYTES):

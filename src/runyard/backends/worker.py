@@ -24,7 +24,7 @@ from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk, Job, decode_chunk, decode_job
 from runyard.backends import tree
-from runyard.backends.channel import messages
+from runyard.backends.channel import received
 from runyard.backends.outbox import Outbox
 from runyard.errors import EngineError
 from runyard.spaces import clear_errors
@@ -67,7 +67,7 @@ class Worker:
     def serve(self) -> None:
         """Handle messages until the channel closes."""
         try:
-            for kind, content in messages(self._channel, _split):
+            for kind, content in received(self._channel, _split):
                 if kind == CHUNK:
                     self._run(decode_chunk(content))
                 elif kind == JOB:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.backends.base import EarlyDeaths
-from runyard.backends.channel import framed, messages
+from runyard.backends.channel import framed, received
 from runyard.backends.ray import cluster
 from runyard.backends.ray import messages as wire
 from runyard.backends.ray.actor_handle import ActorHandle, actor_key, shared, start_actor
@@ -51,7 +51,7 @@ REST_SECONDS = 10.0
 LEAVE_SECONDS = 3.0
 HEAD_TRIES = 3
 
-Event = Callable[[], None]
+Action = Callable[[], None]
 
 
 class Driver:
@@ -60,7 +60,7 @@ class Driver:
     def __init__(self, engine: socket.socket, *, local: bool) -> None:
         self._engine = engine
         self._local = local  # Ray was started for this process
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Action] = queue.SimpleQueue()
         self._actors: dict[int, ActorHandle] = {}  # by lane
         self._started = 0  # actors opened so far
         self._state = ClusterState()
@@ -95,7 +95,7 @@ class Driver:
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):
-            for frame in messages(self._engine, Frame.decode):
+            for frame in received(self._engine, Frame.decode):
                 self._events.put(partial(self._handle, frame))
         self._events.put(self._stop)
 
