@@ -23,7 +23,7 @@ from polling import eventually  # noqa: E402
 from runyard import Yard  # noqa: E402
 from runyard.backends import NAMES  # noqa: E402
 from runyard.backends.processes import close_pools  # noqa: E402
-from runyard.backends.ray.link import close_links  # noqa: E402
+from runyard.backends.ray.client import close_clients  # noqa: E402
 
 # Explaining a failure traces every line, which takes longer than finding it.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
@@ -66,7 +66,7 @@ def ray_head(ray_heads: list[Any]) -> str:
     """A Ray for all tests that run on it, another one if it died; its address, in `RAY_ADDRESS`."""
     from ray_kit import Head
 
-    from runyard.backends.ray.nodes import answers
+    from runyard.backends.ray.cluster import answers
 
     if not ray_heads or not answers(ray_heads[-1].address):
         _drop_heads(ray_heads)
@@ -76,7 +76,7 @@ def ray_head(ray_heads: list[Any]) -> str:
 
 
 def _drop_heads(heads: list[Any]) -> None:
-    close_links()
+    close_clients()
     os.environ.pop("RAY_ADDRESS", None)
     while heads:
         heads.pop().__exit__(None, None, None)
@@ -108,7 +108,7 @@ def pytest_pyfunc_call() -> Iterator[None]:
 def no_child_process_is_left() -> Iterator[None]:
     """Fail the session when it leaves a process behind."""
     yield
-    close_links()
+    close_clients()
     close_pools()
     gc.collect()
     me = psutil.Process()

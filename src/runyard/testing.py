@@ -128,7 +128,7 @@ class StubBackend(Backend):
                 break
             item = chunk.item(position)
             outcome = self._outcome(item.task)
-            self._status.pen(lane)(
+            self._status.writer(lane)(
                 self._job.batch, item.task, item.attempt, chunk.id, time.perf_counter()
             )
             if isinstance(outcome, Hangs | Dies):

@@ -1,4 +1,4 @@
-"""A process that a task forks ends with the call: it is no second worker and no second engine."""
+"""A process that a task forks ends with the call: it becomes no second worker or engine."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ BETWEEN = ["supervisor", "guard"]
 
 @pytest.mark.parametrize("kills", [small(1), full(20)])
 @pytest.mark.parametrize("which", BETWEEN)
-def test_another_warden_takes_the_place_of_a_killed_one(
+def test_another_supervisor_takes_the_place_of_a_killed_one(
     tmp_path: Path, which: str, kills: int
 ) -> None:
     scene = Scene(tmp_path, tasks=250 * (kills + 1), pace=0.002)
@@ -53,7 +53,7 @@ def _has_another(bereft: Engine, which: str, before: int) -> bool:
     return not bereft.lives or getattr(bereft, which)() != before
 
 
-def test_a_task_that_kills_its_warden_costs_that_task_alone(tmp_path: Path) -> None:
+def test_a_task_that_kills_its_supervisor_costs_that_task_alone(tmp_path: Path) -> None:
     bad = [7, 30]
     options = {"crash_attempts": 2}
     scene = Scene(tmp_path, "parricide", 60, pace=0.01, params={"bad": bad}, options=options)
@@ -68,7 +68,7 @@ def test_a_task_that_kills_its_warden_costs_that_task_alone(tmp_path: Path) -> N
     assert_sound(scene)
 
 
-def test_what_kills_its_warden_runs_alone_even_at_one_attempt(tmp_path: Path) -> None:
+def test_what_kills_its_supervisor_runs_alone_even_at_one_attempt(tmp_path: Path) -> None:
     options = {"crash_attempts": 1}
     scene = Scene(tmp_path, "parricide", 20, pace=0.05, params={"bad": [9]}, options=options)
     with engine(scene) as run:
@@ -77,7 +77,7 @@ def test_what_kills_its_warden_runs_alone_even_at_one_attempt(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("which", BETWEEN)
-def test_processes_that_tasks_started_end_with_the_warden(tmp_path: Path, which: str) -> None:
+def test_processes_that_tasks_started_end_with_the_supervisor(tmp_path: Path, which: str) -> None:
     scene = Scene(tmp_path, function="with_child", tasks=2, pace=600.0)
     with engine(scene) as bereft:
         assert bereft.until_started(2)
@@ -94,7 +94,7 @@ def _sleeps(mark: str) -> set[int]:
     return {pid for pid in family(mark) if "['sleep'" in describe(pid)}
 
 
-def test_a_stopped_warden_is_continued_so_that_limits_hold(tmp_path: Path) -> None:
+def test_a_stopped_supervisor_is_continued_so_that_limits_hold(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "steady", tasks=2, pace=600.0, options={"timeout": 0.5})
     with engine(scene) as run:
         assert run.until_started(2)
@@ -105,7 +105,7 @@ def test_a_stopped_warden_is_continued_so_that_limits_hold(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_warden_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "steady", tasks=2, pace=600.0, options={"timeout": 0.5})
     with engine(scene) as run:
         assert run.until_started(2)
@@ -122,7 +122,7 @@ def test_a_warden_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stopped", [["supervisor"], ["guard"], ["supervisor", "guard"]])
-def test_a_killed_engine_leaves_nothing_though_its_wardens_are_stopped(
+def test_a_killed_engine_leaves_nothing_though_its_supervisors_are_stopped(
     tmp_path: Path, stopped: list[str]
 ) -> None:
     scene = Scene(tmp_path, function="with_child", tasks=4, pace=600.0)
@@ -134,7 +134,7 @@ def test_a_killed_engine_leaves_nothing_though_its_wardens_are_stopped(
     assert finish(scene.slower(0.0))["completed"] == 4
 
 
-def test_nobody_waits_for_a_stream_of_a_killed_engine(tmp_path: Path) -> None:
+def test_streams_of_a_killed_engine_are_closed(tmp_path: Path) -> None:
     scene = Scene(tmp_path, function="with_child", tasks=4, pace=600.0)
     command = ["sh", "-c", '"$@" | cat', "sh", *scene.command()]
     with engine(scene, command=command) as shell:
@@ -152,7 +152,7 @@ def _is_engine(process: psutil.Process) -> bool:
     return any(word.endswith("chaos_engine.py") for word in process.cmdline())
 
 
-def test_a_warden_holds_none_of_its_engine_s_streams(tmp_path: Path) -> None:
+def test_a_supervisor_holds_none_of_its_engines_streams(tmp_path: Path) -> None:
     scene = Scene(tmp_path, function="steady", tasks=2, pace=600.0)
     with engine(scene) as run:
         assert run.until_started(2)
@@ -173,7 +173,7 @@ def test_a_worker_inside_c_code_ends_with_its_engine(tmp_path: Path, also: list[
         victim.kill()
 
 
-def test_one_ctrl_c_and_another_are_enough_though_the_warden_is_stopped(tmp_path: Path) -> None:
+def test_one_ctrl_c_and_another_are_enough_though_the_supervisor_is_stopped(tmp_path: Path) -> None:
     scene = Scene(tmp_path, function="steady", tasks=4, pace=600.0)
     with engine(scene) as run:
         assert run.until_started(2)

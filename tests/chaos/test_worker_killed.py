@@ -1,4 +1,4 @@
-"""kill -9 of a worker: another one takes its place."""
+"""kill -9 of a worker: it is replaced."""
 
 from __future__ import annotations
 

@@ -165,19 +165,19 @@ class Engine:
         return self.lives
 
     def guard(self) -> int:
-        """The process that looks after the supervisor."""
-        assert eventually(lambda: _wardens(self.pid), 30), self.output
-        return _wardens(self.pid)[0]
+        """The process id of the guard."""
+        assert eventually(lambda: _supervisors(self.pid), 30), self.output
+        return _supervisors(self.pid)[0]
 
     def supervisor(self) -> int:
-        """The process that looks after the workers."""
+        """The process id of the supervisor."""
         assert eventually(lambda: _grandchildren(self.pid), 30), self.output
         return _grandchildren(self.pid)[0]
 
     def workers(self) -> set[int]:
         """The worker processes that run now."""
-        wardens = _grandchildren(self.pid)
-        return {pid for supervisor in wardens for pid in _children(supervisor) if runs(pid)}
+        supervisors = _grandchildren(self.pid)
+        return {pid for supervisor in supervisors for pid in _children(supervisor) if runs(pid)}
 
     def close(self) -> None:
         for pid in family(self.mark):
@@ -262,7 +262,7 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _wardens(pid: int) -> list[int]:
+def _supervisors(pid: int) -> list[int]:
     found = []
     for child in _children(pid):
         try:
@@ -274,8 +274,8 @@ def _wardens(pid: int) -> list[int]:
 
 
 def _grandchildren(pid: int) -> list[int]:
-    """The wardens below an engine."""
-    return [supervisor for guard in _wardens(pid) for supervisor in _wardens(guard)]
+    """The supervisors below an engine."""
+    return [supervisor for guard in _supervisors(pid) for supervisor in _supervisors(guard)]
 
 
 def _signal(pid: int, number: int) -> None:

@@ -169,7 +169,7 @@ def _allocate_shared() -> None:
 
 
 def parricide(x: int, bad: list[int]) -> int:
-    """Some tasks kill the process that looks after their worker; the others are good."""
+    """Some tasks kill the supervisor of their worker; the others are good."""
     note(x)
     pace()
     if x in bad:

@@ -111,7 +111,7 @@ def test_a_listed_task_that_killed_its_engines_takes_its_followers_along(
         assert tx.claim(found.id, dead, 9) is not None
         tx.add_attempts([AttemptRow(found.id, 0, n, 1, error, 1.0, 1.0) for n in (1, 2)])
     lane_status = LaneStatusFile(run_folder(yard.folder) / f"{dead}.slots", 1, create=True)
-    lane_status.pen(0)(found.id, 0, 0, 1, perf_counter())
+    lane_status.writer(0)(found.id, 0, 0, 1, perf_counter())
     lane_status.close()
     result = yard.run(batch, backend="serial", deadline="10s")
     assert result.end == "finished"

@@ -67,7 +67,7 @@ def seen_by_the_task(project: Path, program: str, word: str) -> dict[str, str]:
     ("program", "word", "made"),
     [
         (RUN, "processes", {"runyard"}),
-        (RUN, "ray", {"runyard", "runyard-ray", "runyard-station"}),
+        (RUN, "ray", {"runyard", "runyard-ray", "runyard-actor"}),
         (AGAIN, "verify", {"runyard-verify"}),
         (AGAIN, "repro", {"runyard-repro"}),
     ],

@@ -1,4 +1,4 @@
-"""Ordinary functions called from a loop: a thread a lane, one call at a time."""
+"""Calling ordinary functions from an event loop: one thread per lane, one call at a time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any
 
 from runyard.attempt import forked
 
-Found = tuple[Any, BaseException | None]
+CallResult = tuple[Any, BaseException | None]
 
 
 class CallThread:
-    """A daemon, so that a function that hangs can't keep the interpreter from ending."""
+    """A daemon thread, so that a function that hangs can't keep the interpreter from exiting."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, daemon=True, name="runyard-call").start()
 
     async def call(self, function: Callable[..., Any], **params: Any) -> Any:
-        """What the function returns or raises, StopIteration too."""
+        """Return what the function returns, or raise what it raises, even StopIteration."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Found] = loop.create_future()
+        done: asyncio.Future[CallResult] = loop.create_future()
         here = contextvars.copy_context()
 
         def run() -> None:
             try:
                 with forked.contained():
-                    found: Found = here.run(function, **params), None
+                    found: CallResult = here.run(function, **params), None
             except BaseException as error:
                 found = None, error
-            with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop has closed
                 loop.call_soon_threadsafe(_arrive, done, found)
 
         self._calls.put(run)
@@ -44,7 +44,7 @@ class CallThread:
         return value
 
     def close(self) -> None:
-        """End the thread after the call it is at."""
+        """End the thread after its current call."""
         self._calls.put(None)
 
     def _work(self) -> None:
@@ -52,6 +52,6 @@ class CallThread:
             call()
 
 
-def _arrive(done: asyncio.Future[Found], found: Found) -> None:
+def _arrive(done: asyncio.Future[CallResult], found: CallResult) -> None:
     if not done.done():
         done.set_result(found)

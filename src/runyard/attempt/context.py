@@ -1,7 +1,7 @@
-"""What a task knows about itself.
+"""The context of a task: its seed, random numbers, folder and events.
 
-A context belongs to its task for ever. Code finds the one it belongs to by the context variable,
-or in a thread that the task started, by that thread.
+A context belongs to one task. Code finds its own context by a context variable or, in a thread that
+the task started, by that thread.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
 
 
 LARGEST_EVENT = 16 * 1024 * 1024
-"""Bytes that what a task emits may have."""
+"""The most bytes of an event."""
 
 LONGEST_LINE = LARGEST_EVENT // 8
-"""Characters of a logged line that are kept."""
+"""The most characters of a logged line; the rest is cut off."""
 
 
 class Host(Protocol):
-    """What a context asks of the lane that runs its task."""
+    """What a context needs from the lane that runs its task."""
 
     @property
     def folder(self) -> Path:
-        """The batch's own folder."""
+        """The batch's folder."""
 
     def make_workspace(self, task: int, attempt: int) -> Path:
-        """The task's own folder, made anew."""
+        """Create the task's own folder."""
 
     @property
     def emit(self) -> Callable[[Emission], None]:
-        """Pass an event on."""
+        """Send an event."""
 
     def current(self) -> Context | None:
-        """The context of the task that runs now."""
+        """The context of the running task."""
 
 
 class Context:
     """A task's own seed, random numbers, folder and events.
 
-    A task gets it as its parameter `ctx`, or anywhere inside from `runyard.context()`.
+    A task gets it as its parameter `ctx`, or from `runyard.context()`.
     """
 
     __slots__ = (
@@ -83,9 +83,9 @@ class Context:
         self._callbacks: list[Callable[[], None]] = []
         self.batch = batch
         self.task = task
-        self.attempt = attempt  # how many errors of its own came before
+        self.attempt = attempt  # how often the task failed before
         self.params = params
-        self.timeout = timeout  # seconds that this attempt may take
+        self.timeout = timeout  # the attempt's time limit in seconds
         self.is_over = False  # the attempt has ended
 
     @property
@@ -95,12 +95,12 @@ class Context:
 
     @property
     def replicate(self) -> int:
-        """Which repetition of its parameters this task is, from 0."""
+        """The replicate number of this task's parameters, from 0."""
         return self._seed_key()[1]
 
     @property
     def rng(self) -> np.random.Generator:
-        """The task's random numbers: the same on every backend, whatever else runs."""
+        """The task's random numbers; they don't depend on the backend or on other tasks."""
         if self._rng is None:
             from numpy.random import PCG64, Generator
 
@@ -109,12 +109,12 @@ class Context:
 
     @property
     def folder(self) -> Path:
-        """The batch's folder on this machine, which its tasks share; it need not be there yet."""
+        """The batch's folder on this machine, shared by its tasks; it may not exist yet."""
         return self._host.folder
 
     @property
     def workspace(self) -> Path:
-        """A folder of the task's own, until it ends."""
+        """The task's own folder, until it ends."""
         with self._lock:
             self._refuse_if_over("workspace")
             if self._space is None:
@@ -130,25 +130,25 @@ class Context:
         return self._log
 
     def emit(self, kind: str, **data: Any) -> None:
-        """Tell whoever watches; arrives while the task still runs."""
+        """Publish an event while the task runs."""
         self._refuse_if_over("emit()")
         kind, content = str(kind), encode(data)
         if valid(kind) != kind:
-            raise NotEncodable(f"the kind {kind!r} of an event is not valid Unicode")
+            raise NotEncodable(f"the event kind {kind!r} is not valid Unicode")
         if len(kind) + len(content) > LARGEST_EVENT:
             raise NotEncodable(
                 f"an event of {len(kind) + len(content):,} bytes is too large, "
                 f"the limit is {LARGEST_EVENT:,}",
-                hint="write it to a file in `ctx.workspace`, and emit where it is",
+                hint="write the data to a file in `ctx.workspace`, and emit its path",
             )
         self._host.emit(Emission(self.task, self.attempt, clock.now(), kind, content))
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Have this called when the task is cancelled or out of time."""
+        """Register a function to call when the task is cancelled or times out."""
         self._callbacks.append(callback)
 
     def cancel(self) -> None:
-        """Call what `on_cancel` was given; errors there hurt nobody."""
+        """Call the functions registered with `on_cancel`; their errors are logged."""
         while self._callbacks:
             try:
                 self._callbacks.pop()()
@@ -156,7 +156,7 @@ class Context:
                 logging.getLogger("runyard").exception("a cancel callback failed")
 
     def end(self) -> bool:
-        """The attempt has ended: nothing more of it is taken in. Whether it has a workspace."""
+        """The attempt has ended. Returns whether it has a workspace."""
         with self._lock:
             self.is_over = True
             return self._space is not None
@@ -164,8 +164,8 @@ class Context:
     def _refuse_if_over(self, what: str) -> None:
         if self.is_over:
             raise UsageError(
-                f"{what} of task {self.task} of {self.batch} is gone: the task has ended",
-                hint="join the threads that a task starts before it returns",
+                f"can't use {what} of task {self.task} of {self.batch}: the task has ended",
+                hint="join the threads of a task before it returns",
             )
 
     def __repr__(self) -> str:
@@ -178,9 +178,9 @@ _following = False
 
 
 def enter(found: Context | Host | None) -> Context | Host | None:
-    """Let `context` be this one here and in what is called, or that of the lane's own task.
+    """Set the context for this code and what it calls, or the lane whose running task provides it.
 
-    Returns the one before, which a run inside a task has to put back.
+    Returns the previous one, which a run inside a task has to restore.
     """
     before = _current.get()
     _current.set(found)
@@ -188,9 +188,9 @@ def enter(found: Context | Host | None) -> Context | Host | None:
 
 
 def follow_threads() -> None:
-    """From now on a thread belongs to the task that starts it. Costs nothing but at a start."""
+    """From now on a thread belongs to the task that starts it."""
     global _following
-    if _following:  # for good: others may have put something of their own around it since
+    if _following:  # never undone: other code may have wrapped it since
         return
     _following = True
     begin = threading.Thread.start
@@ -219,15 +219,15 @@ def inside() -> bool:
 
 
 def context() -> Context:
-    """The context of the task that this code runs in, or whose thread this is."""
+    """The context of the task that runs this code or that started this thread."""
     found = _find()
     if found is None:
         raise UsageError("there is no context outside a task", hint="call this inside a task")
     if found.is_over:
         raise UsageError(
             f"this thread belongs to task {found.task} of {found.batch}, which has ended",
-            hint="a thread belongs to the task that starts it, those of a pool too: "
-            "make the pool inside the task, or give its threads `ctx`",
+            hint="a thread, even of a pool, belongs to the task that started it: "
+            "create the pool inside the task, or pass `ctx` to its threads",
         )
     return found
 
@@ -243,7 +243,7 @@ class _EventHandler(logging.Handler):
         try:
             level, message = record.levelname.lower(), record.getMessage()
             self._ctx.emit("log", level=valid(level), message=valid(message)[:LONGEST_LINE])
-        except RunyardError:  # the task's time is up
+        except RunyardError:  # the task has ended
             raise
-        except Exception:  # as logging does: a line that can't be had is no reason to fail
+        except Exception:  # as logging does: a line that can't be formatted must not fail the task
             self.handleError(record)

@@ -1,9 +1,9 @@
-"""Children that tasks fork: each ends with the call in which it was forked.
+"""Children forked by tasks: each exits at the end of the call in which it was forked.
 
 task ──fork──▶ child ─▶ … returns, raises or exits ─▶ flush what it printed ─▶ os._exit
-  └──────────▶ goes on, and is the only one to report
+  └──────────▶ continues, and is the only one to report
 
-A child that went on would be a second worker, or a second engine, on everything of its parent's.
+A child that continued would be a second worker, or a second engine, using its parent's resources.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 FLUSH_SECONDS = 5
-"""A child that takes longer to print its last lines is ended: it may wait for a lock for ever."""
+"""A child that takes longer to flush its output is killed: it may wait for a lock forever."""
 
 pid = os.getpid()
-"""This process. Asking the kernel after every task would cost too much."""
+"""This process. A system call after every task would be too slow."""
 
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """A child that is forked inside this block ends with it."""
+    """Make children forked inside this block exit at its end."""
     here = pid
     try:
         yield
@@ -38,13 +38,13 @@ def contained() -> Iterator[None]:
 
 
 def leave(error: BaseException | None = None) -> NoReturn:
-    """End this process as Python would with this error, but run nothing more of it."""
+    """Exit as Python would with this error, but without running exit handlers."""
     code = 1
     try:
-        # A lock that another thread held at the fork is never released here.
+        # A lock held by another thread at the fork is never released here.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(FLUSH_SECONDS)
-        code = _told(error)
+        code = _exit_code(error)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
@@ -52,8 +52,8 @@ def leave(error: BaseException | None = None) -> NoReturn:
         os._exit(code)
 
 
-def _told(error: BaseException | None) -> int:
-    """The exit code; what the error has to say is printed."""
+def _exit_code(error: BaseException | None) -> int:
+    """The exit code for an error, which is printed."""
     if error is None:
         return 0
     if not isinstance(error, SystemExit):

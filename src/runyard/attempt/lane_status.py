@@ -1,8 +1,8 @@
-"""Where lanes note what they are about to do, so that it survives their sudden death.
+"""What each lane is running, in a mapped file that survives the sudden death of a worker.
 
-One small mapped file an engine, a slot a lane. The lane writes the task it starts, and when; the
-engine reads that to charge a crash to the right task and to see who runs too long. The engine
-writes how far the lane may go, so that it can take back what has not started.
+One small file per engine, with a record per lane. The lane writes which task it starts, and when;
+the engine reads that to blame the right task for a crash and to see which task runs too long. The
+engine writes the last chunk the lane may not start from, so that it can take back the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 SIZE = 64
-_NOTE = struct.Struct("<qqqqd")  # batch, task, attempt, chunk, start
+_STATUS = struct.Struct("<qqqqd")  # batch, task, attempt, chunk, start
 _STOP = struct.Struct("<q")
 _STOP_AT = 48
 IDLE = -1
@@ -34,7 +34,7 @@ class LaneStatus(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """For how long it has been running."""
+        """How long it has been running."""
         return max(0.0, perf_counter() - self.since)
 
 
@@ -47,7 +47,7 @@ class LaneStatusFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
         descriptor = os.open(path, flags, 0o600)
         try:
-            if create:  # with room on the disk for all of it: a note must not fail
+            if create:  # allocates disk space for all of it: a later write must not fail
                 os.write(descriptor, bytes(size))
             self._map = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
         finally:
@@ -58,27 +58,27 @@ class LaneStatusFile:
                 self.clear(lane)
 
     def clear(self, lane: int) -> None:
-        """The lane runs nothing and may start anything."""
-        _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
+        """The lane is idle and may start anything."""
+        _STATUS.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
 
-    def pen(self, lane: int) -> Callable[[int, int, int, int, float], None]:
-        """What the lane notes with that it is about to start a task: the fields of `LaneStatus`."""
-        return partial(_NOTE.pack_into, self._map, lane * SIZE)
+    def writer(self, lane: int) -> Callable[[int, int, int, int, float], None]:
+        """A function that writes the lane's status; it takes the fields of `LaneStatus`."""
+        return partial(_STATUS.pack_into, self._map, lane * SIZE)
 
     def idle(self, lane: int) -> None:
-        """The lane runs nothing."""
-        _NOTE.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
+        """The lane is idle."""
+        _STATUS.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
 
     def read(self, lane: int) -> LaneStatus:
-        """What the lane is running; read twice, since it may be writing."""
+        """The lane's status; read twice, since the lane may be writing."""
         while True:
-            note = LaneStatus._make(_NOTE.unpack_from(self._map, lane * SIZE))
-            if note == _NOTE.unpack_from(self._map, lane * SIZE):
-                return note
+            status = LaneStatus._make(_STATUS.unpack_from(self._map, lane * SIZE))
+            if status == _STATUS.unpack_from(self._map, lane * SIZE):
+                return status
 
     def stop(self, lane: int, chunk: int) -> None:
-        """Let the lane start nothing more of this chunk or earlier ones."""
+        """Forbid the lane to start more tasks of this chunk or earlier ones."""
         _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, chunk)
 
     def stopped(self, lane: int) -> int:
@@ -87,7 +87,7 @@ class LaneStatusFile:
         return found
 
     def close(self, *, remove: bool = False) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._map.close()
         if remove:
             self.path.unlink(missing_ok=True)

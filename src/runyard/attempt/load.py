@@ -1,4 +1,4 @@
-"""From a target to the function behind it. Never imports the user's main module."""
+"""Load the function of a target. Never imports the user's main module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runyard.spec.task import FILE_MODULE, Target
 def load(
     target: Target, root: str, functions: Mapping[str, bytes] | None = None
 ) -> Callable[..., Any]:
-    """The function that a target names; `root` is the folder that it is relative to."""
+    """The function of a target, which is relative to the folder `root`."""
     if target.kind == "shell":
         from runyard.attempt.shell import command
 
@@ -27,9 +27,9 @@ def load(
     if target.kind == "value":
         if not functions or target.ref not in functions:
             raise BadTarget(
-                f"the function {target.ref} travels by value and is not here",
+                f"the function {target.ref} was sent by value and is not available here",
                 hint="functions of a script or notebook are never stored: "
-                "run that script again to go on",
+                "run that script again to continue",
             )
         return load_function(functions[target.ref])
     place, _, name = target.ref.rpartition(":")
@@ -58,9 +58,9 @@ def _import(name: str, root: str) -> Any:
         if error.name is None or not (name + ".").startswith(error.name + "."):
             raise BadTarget(f"importing {name} failed: {error}") from error
         raise BadTarget(
-            f"there is no module {name!r}",
-            hint=f"it is looked for in {root} and on Python's path; "
-            "a file is named path/file.py:function",
+            f"no module named {name!r}",
+            hint=f"Python looked in {root} and on its path; "
+            "for a file, write path/file.py:function",
         ) from None
     except (Exception, SystemExit) as error:
         raise BadTarget(
@@ -71,7 +71,7 @@ def _import(name: str, root: str) -> Any:
 
 def _load_file(path: Path) -> Any:
     if not path.is_file():
-        raise BadTarget(f"there is no file {path}", hint="write path/file.py:function")
+        raise BadTarget(f"no such file: {path}", hint="write path/file.py:function")
     path = path.resolve()
     # The content is part of the name, so that a changed file is a new module.
     version = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:8]

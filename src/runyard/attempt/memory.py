@@ -1,4 +1,4 @@
-"""Memory beyond what a task may allocate, to say what came of it."""
+"""Memory beyond a task's limit, to report its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lifting = threading.RLock()
 
 @contextmanager
 def beyond_the_limit() -> Iterator[None]:
-    """Use memory that is for no task: to report what tasks brought, or that one has too little."""
+    """Lift the memory limit, to report results or that a task ran out of memory."""
     with _lifting:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

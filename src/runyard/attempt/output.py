@@ -1,11 +1,11 @@
-"""What tasks print, kept per attempt: little of it in the store, much of it in files.
+"""What tasks print, kept per attempt: in the store if it is short, else in files.
 
     stdout, stderr ──▶ at most 64 KiB: a `Printed`, which travels beside the outcome
                  └───▶ more: tasks/<task>/<attempt>/stdout, or stderr
 
-In a worker process, descriptors 1 and 2 point to a spool, so that what C code and child processes
-print is kept too; after each task the spool is emptied into the task's own file. In the engine's
-own process only what Python prints can be told apart, by the context it is printed in.
+In a worker process, descriptors 1 and 2 point to spool files, which also catch the output of C code
+and child processes; after each task they are emptied. In the engine's own process only the output
+of Python code can be attributed to a task, by the context in which it is printed.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from typing import Any, Self, TextIO
 
 from runyard.attempt import forked
 from runyard.attempt.kept import STREAMS, clipped, filed, part
-from runyard.attempt.trouble import OURS, Stuck, Trouble
+from runyard.attempt.system_failure import SYSTEM_ERRORS, AttemptAborted, SystemFailure
 from runyard.errors import EngineError
 from runyard.spaces import clear_errors
 from runyard.spec.outcome import Printed
 
 
 class Output:
-    """Keeps nothing; the base of those that do."""
+    """Keeps nothing; the base class of those that do."""
 
     quick = math.inf
-    """After a task shorter than this, `end` is needed only if `written` is not empty."""
+    """After a shorter task, `end` is needed only if `written` is not empty."""
 
     written: set[bool] = set()  # noqa: RUF012
 
-    trouble: Trouble | None = None
-    """Why what the last task printed could not be kept."""
+    failure: SystemFailure | None = None
+    """Why the last task's output could not be kept."""
 
     def begin(self) -> None:
         """A task is about to start."""
 
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:  # noqa: ARG002
-        """A task has ended; what it printed."""
+        """A task has ended. Returns what it printed."""
         return None
 
     def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:  # noqa: ARG002
-        """What a task that is given up has printed until now."""
+        """What an abandoned task has printed so far."""
         return None
 
 
 class SpoolOutput(Output):
-    """Descriptors 1 and 2 of a worker process, caught in spool files."""
+    """Descriptors 1 and 2 of a worker process, redirected to spool files."""
 
     LEARNING = 500
-    """So many tasks are looked at however short they are, to see whether any prints past Python."""
+    """After this many tasks, short ones are no longer checked for output that bypasses Python."""
 
     def __init__(self, spool: Path) -> None:
         self.written = touched
         self.quick = -1.0
         self._seen = 0
-        self._passed_python = False
+        self._bypasses_python = False
         self._files = list(spool_files(spool).values())
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._descriptors = [os.open(path, flags, 0o600) for path in self._files]
@@ -79,7 +79,7 @@ class SpoolOutput(Output):
 
     @property
     def descriptors(self) -> list[int]:
-        """What tasks may not close, or let stand for something else."""
+        """Descriptors that tasks must not close or replace."""
         return [1, 2, *self._descriptors]
 
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
@@ -91,22 +91,22 @@ class SpoolOutput(Output):
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
             try:
-                texts = _taken(self._descriptors)
+                texts = _take(self._descriptors)
                 printed = filed(texts, batch, task, attempt, strict=True)
             except EngineError as error:
-                self.trouble = Trouble.of(error)
-            self._passed_python |= not by_python
+                self.failure = SystemFailure.of(error)
+            self._bypasses_python |= not by_python
         if _unwritten:
-            self.trouble = Trouble.of(_unwritten[0])
+            self.failure = SystemFailure.of(_unwritten[0])
             _unwritten.clear()
         self._seen += 1
-        # Too short to have started a process, and none has printed past Python: trust the flag.
-        learnt = self._seen > self.LEARNING and not self._passed_python
+        # Too short to have started a process, and no task bypassed Python: trust the flag.
+        learnt = self._seen > self.LEARNING and not self._bypasses_python
         self.quick = 0.0002 if learnt else -1.0
         return printed
 
     def close(self, *, remove: bool = False) -> None:
-        """Put the descriptors back as they were."""
+        """Restore the descriptors."""
         if remove:
             for path in self._files:
                 path.unlink(missing_ok=True)
@@ -118,14 +118,14 @@ class SpoolOutput(Output):
 
 
 _unwritten: list[EngineError] = []
-"""What the spool did not take."""
+"""Errors of writes to the spool."""
 
 
 touched: set[bool] = set()
-"""Not empty: the task wrote something, or moved elsewhere; it has to be tidied up after."""
+"""Not empty: the task printed something or changed its directory, and needs cleaning up."""
 
 
-# Kept for good: `print` borrows sys.stdout, and a thread may be in it when it is replaced.
+# Never discarded: a thread may be inside `print` while sys.stdout is replaced.
 _streams: dict[int, io.TextIOWrapper] = {}
 
 
@@ -136,31 +136,31 @@ class _Bytes(io.BufferedWriter):
 
 
 class _Raw(io.FileIO):
-    """The spool as Python writes to it: that it takes no more is not the task's affair."""
+    """The spool as Python writes to it: a full disk must not fail the task."""
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in OURS:
+            if error.errno not in SYSTEM_ERRORS:
                 raise
             try:
-                with clear_errors("keep what it prints"):
+                with clear_errors("keep its output"):
                     raise
-            except EngineError as trouble:
-                _unwritten.append(trouble)
-            return len(data)  # else it would be written once more, among what the next task prints
+            except EngineError as failure:
+                _unwritten.append(failure)
+            return len(data)  # else Python would write it again, into the next task's output
 
 
 class _Text(io.TextIOWrapper):
-    """A stream on a descriptor that says when it is written to."""
+    """A stream on a descriptor that notes when it is written to."""
 
     def __init__(self, number: int) -> None:
         raw = _Raw(number, "wb", closefd=False)
         super().__init__(_Bytes(raw), "utf-8", "backslashreplace", line_buffering=True)
 
     def close(self) -> None:
-        """The stream outlives a task that closes it."""
+        """Only flush: the stream outlives a task that closes it."""
         self.flush()
 
     def write(self, text: str, /) -> int:
@@ -169,7 +169,7 @@ class _Text(io.TextIOWrapper):
 
 
 def _own_stream(number: int) -> io.TextIOWrapper:
-    """The stream on a descriptor; another one where a task closed what is below it."""
+    """The stream on a descriptor; a new one if a task closed or detached the old one."""
     with contextlib.suppress(KeyError, ValueError):  # ValueError: detached
         if not _streams[number].closed:
             return _streams[number]
@@ -178,7 +178,7 @@ def _own_stream(number: int) -> io.TextIOWrapper:
 
 
 def _put_back_streams() -> None:
-    """Write out what the task printed, whatever it made of its streams; the next one has ours."""
+    """Flush the task's streams, and restore ours for the next task."""
     for number, name in enumerate(STREAMS, start=1):
         own = _own_stream(number)
         for stream in (getattr(sys, name, None), own):
@@ -188,10 +188,10 @@ def _put_back_streams() -> None:
 
 
 class ChildStream:
-    """Where a child process prints one of its streams, so that it is kept even if we die.
+    """The file that a child process prints to, kept even if this process dies.
 
-    In a worker that is the spool. Elsewhere it is a temporary file, printed when the child ended,
-    and read by the lane if its task is given up before.
+    In a worker it is the spool. Elsewhere it is a temporary file, which is printed when the child
+    ends, or read by the lane if its task is abandoned before.
     """
 
     def __init__(self, name: str) -> None:
@@ -206,14 +206,16 @@ class ChildStream:
                 with tempfile.TemporaryFile() as file:
                     self.descriptor = os.dup(file.fileno())
             except OSError as error:
-                raise Stuck(Trouble(f"no file for what it prints: {error}")) from error
+                raise AttemptAborted(
+                    SystemFailure(f"can't create a file for its output: {error}")
+                ) from error
         self._start = os.lseek(self.descriptor, 0, os.SEEK_END)
         self._lane = _lane_here() if isinstance(self._stream, _Router) else None
         if self._lane is not None:
             self._lane.children.append(self)
 
     def text(self) -> str:
-        """What the child has printed."""
+        """What the child has printed so far."""
         size = os.fstat(self.descriptor).st_size - self._start
         return os.pread(self.descriptor, size, self._start).decode(errors="replace")
 
@@ -237,25 +239,25 @@ def spool_files(spool: Path) -> dict[str, Path]:
 
 
 def salvage(spool: Path, batch: Path, task: int, attempt: int) -> Printed | None:
-    """After a worker's death: what the task it was running printed. Removes the spool."""
+    """After a worker's death: what its task printed. Removes the spool."""
     with contextlib.ExitStack() as stack:
         stack.callback(remove_spool, spool)
         try:
             files = [stack.enter_context(p.open("r+b")) for p in spool_files(spool).values()]
-        except FileNotFoundError:  # it died before it had one
+        except FileNotFoundError:  # it died before it had a spool
             return None
-        texts = _taken([file.fileno() for file in files])
+        texts = _take([file.fileno() for file in files])
         return filed(texts, batch, task, attempt, strict=False)
 
 
 def remove_spool(spool: Path) -> None:
-    """Remove the spool's files, with what is in them."""
+    """Remove the spool's files."""
     for path in spool_files(spool).values():
         path.unlink(missing_ok=True)
 
 
-def _taken(descriptors: list[int]) -> list[bytes]:
-    """What is in the spool's files, which are empty afterwards."""
+def _take(descriptors: list[int]) -> list[bytes]:
+    """Read the spool's files, and empty them."""
     texts = []
     for descriptor in descriptors:
         size = os.fstat(descriptor).st_size
@@ -273,7 +275,7 @@ class StreamOutput(Output):
     def __init__(self) -> None:
         self.kept: dict[str, io.StringIO] = {}
         self.children: list[ChildStream] = []
-        self.reading = threading.Lock()  # what a child printed is in its file, or in `kept`
+        self.reading = threading.Lock()  # a child's output is in its file, or in `kept`
         self.pid = forked.pid
         self._before: StreamOutput | None = None
 
@@ -284,13 +286,13 @@ class StreamOutput(Output):
         _lane.set(self)
 
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
-        _lane.set(self._before)  # of the task that this one runs inside, if any
+        _lane.set(self._before)  # that of the task that this one runs inside, if any
         if not self.kept:
             return None
         try:
             return filed(self._texts(), batch, task, attempt, strict=True)
         except EngineError as error:
-            self.trouble = Trouble.of(error)
+            self.failure = SystemFailure.of(error)
             return None
 
     def so_far(self, batch: Path, task: int, attempt: int) -> Printed | None:
@@ -311,31 +313,31 @@ _lane: ContextVar[StreamOutput | None] = ContextVar("runyard_output", default=No
 
 
 def _lane_here() -> StreamOutput | None:
-    """The lane that this code runs in; none in a forked child, whose output it can't gather."""
+    """The lane that this code runs in; None in a forked child, whose output can't be gathered."""
     lane = _lane.get()
     return None if lane is None or lane.pid != forked.pid else lane
 
 
 _routing = threading.Lock()
 _routed = 0
-# Kept for good, like `_streams`.
+# Never discarded, like `_streams`.
 _routers: dict[str, _Router] = {}
 
 
 class _Router:
-    """Stands in for sys.stdout or sys.stderr and sends each text to whom it belongs."""
+    """Replaces sys.stdout or sys.stderr, and passes each text to the lane that printed it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._original: TextIO | None = getattr(sys, name)  # None: this process prints nowhere
+        self._original: TextIO | None = getattr(sys, name)  # None: this process has no such stream
 
-    def stand_in(self) -> None:
-        """Take the stream's place."""
+    def install(self) -> None:
+        """Replace the stream."""
         self._original = getattr(sys, self._name)
         setattr(sys, self._name, self)
 
-    def stand_back(self) -> None:
-        """Give it back."""
+    def uninstall(self) -> None:
+        """Restore the stream."""
         setattr(sys, self._name, self._original)
 
     def write(self, text: str) -> int:
@@ -345,7 +347,7 @@ class _Router:
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
 
     def close(self) -> None:
-        """The stream outlives a task that closes it."""
+        """Only flush: the stream outlives a task that closes it."""
         self.flush()
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -362,12 +364,12 @@ class _Router:
 
 @contextlib.contextmanager
 def routed() -> Iterator[None]:
-    """While this lasts, what lanes of this process print is told apart."""
+    """Attribute output to the lanes of this process while this context is active."""
     global _routed
     with _routing:
         if _routed == 0:
             for name in STREAMS:
-                _routers.setdefault(name, _Router(name)).stand_in()
+                _routers.setdefault(name, _Router(name)).install()
         _routed += 1
     try:
         yield
@@ -376,11 +378,11 @@ def routed() -> Iterator[None]:
             _routed -= 1
             if _routed == 0:
                 for name in STREAMS:
-                    _routers[name].stand_back()
+                    _routers[name].uninstall()
 
 
 def _flush_before_a_fork() -> None:
-    """What waits in a buffer then would be printed by the child too."""
+    """Buffered text would otherwise be printed by the child, too."""
     if _streams or _routed:
         for stream in (*_streams.values(), sys.__stdout__, sys.__stderr__):
             with contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""A call that travels beside the record: a function with its arguments, pickled, never stored.
+"""Packed calls: a function with its arguments, pickled, sent to a worker and never stored.
 
-Each call is unpickled afresh where it runs, so that nothing one task does to its function or its
-arguments is seen by the next one.
+Each call is unpickled anew, so that a task that changes its function or its arguments does not
+affect the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runyard.spec.byvalue import Reduce, dumps
 from runyard.spec.codec import load_function
 
 LIMIT = 1 << 31
-"""Bytes that a call may have."""
+"""The most bytes of a call."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
@@ -30,22 +30,22 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 def pack_arguments(
     args: tuple[Any, ...], named: Mapping[str, Any], reduce: Reduce | None = None
 ) -> bytes:
-    """Arguments as bytes, by value where they come from a script or notebook.
+    """Pickle arguments, by value if they come from a script or notebook.
 
-    `reduce` may say for any of them how pickle is to send it.
+    `reduce` may override how an object is pickled.
     """
     try:
         return dumps((args, dict(named)), reduce)
     except Exception as error:
         raise UsageError(
             f"the arguments can't be sent to a worker: {error}",
-            hint="they hold on to something that can't be pickled (an open file, a lock, a "
-            "connection); create that inside the function",
+            hint="they contain an object that can't be pickled (an open file, a lock, a "
+            "connection); create it inside the function",
         ) from error
 
 
 def pack(function: bytes, arguments: bytes) -> bytes:
-    """A call as it travels, from a function by value and its packed arguments."""
+    """A packed call, from a pickled function and packed arguments."""
     if len(function) + len(arguments) > LIMIT:
         raise UsageError(
             f"the call takes {len(function) + len(arguments):,} bytes, the limit is {LIMIT:,}",
@@ -55,30 +55,30 @@ def pack(function: bytes, arguments: bytes) -> bytes:
 
 
 def call_packed(call: bytes) -> Any:
-    """Run a packed call; what it returns."""
+    """Run a packed call and return its result."""
     function, arguments = _decode(call)
     try:
         args, named = pickle.loads(arguments)
         value = load_function(function)(*args, **named)
         return asyncio.run(value) if inspect.iscoroutine(value) else value
     finally:
-        for stream in (sys.stdout, sys.stderr):  # a worker may be killed at any moment
+        for stream in (sys.stdout, sys.stderr):  # the worker may be killed at any moment
             with contextlib.suppress(Exception):
                 stream.flush()
 
 
 def call_it(function: Callable[[], Any]) -> Any:
-    """A call that is an argument itself; here, where a worker has it at hand."""
+    """Call a function that was passed as an argument."""
     return function()
 
 
 def call_each(function: Callable[..., Any], chunk: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """A chunk of calls as one task."""
+    """Run a chunk of calls as one task."""
     return [function(*args) for args in chunk]
 
 
 def pack_error(error: BaseException) -> bytes | None:
-    """An error as bytes; None where it can't be pickled."""
+    """Pickle an error; None if that is impossible."""
     import cloudpickle
 
     try:
@@ -88,7 +88,7 @@ def pack_error(error: BaseException) -> bytes | None:
 
 
 def load_error(data: bytes) -> BaseException | None:
-    """The error behind bytes that this engine's own worker sent; None where it can't be rebuilt."""
+    """Unpickle an error sent by one of this engine's workers; None if that fails."""
     try:
         found = pickle.loads(data)
     except Exception:

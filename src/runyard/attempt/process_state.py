@@ -1,7 +1,7 @@
-"""What all tasks of a worker process share, and what a task may leave changed.
+"""The state that all tasks of a worker process share, and that a task may leave changed.
 
-One that changes it would change its neighbours' results. So it is read between tasks, every few
-milliseconds (it takes some 20 µs); what differs is put back, or the process is given up.
+A change could affect the results of other tasks. So the state is read between tasks, every few
+milliseconds (this takes about 20 µs); differences are undone, or the process is replaced.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from collections.abc import Callable, Iterable, Iterator
 from os import fstat, umask
 from typing import Any, NamedTuple
 
-CHANNEL = "the connection to its engine"
+CHANNEL = "the connection to the engine"
 
 _NUMBERS = range(1, signal.SIGRTMIN) if hasattr(signal, "SIGRTMIN") else range(1, signal.NSIG)
 _SIGNALS = sorted({*_NUMBERS} & {*signal.valid_signals()} - {signal.SIGINT})
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
-# The bytes themselves: `os.environ` would decode each of them.
+# The raw bytes: `os.environ` would decode each variable.
 _variables: Any = getattr(os.environ, "_data", os.environb)
-_getsignal = _signal.getsignal  # that of `signal` makes an enum of each, and takes 30 times as long
+_getsignal = _signal.getsignal  # `signal.getsignal` makes enums and is 30 times slower
 
 
 class Aspect(NamedTuple):
-    """Something that tasks share."""
+    """One part of the shared state."""
 
     name: str
     read: Callable[[], Any]
     restore: Callable[[Any], object] | None = None
     by_import: Callable[[Any, Any], bool] | None = None
-    """Whether a module may turn the first into the second when it is imported."""
+    """Whether importing a module may turn the first value into the second."""
 
 
 class ProcessState:
-    """What a process was like before its tasks, and whether it still is."""
+    """The state of a process before its tasks, and whether it has changed."""
 
     def __init__(self, channel: int) -> None:
         self._descriptors: list[int] = []
@@ -56,14 +56,14 @@ class ProcessState:
         self._modules = 0
 
     def keep(self, descriptors: Iterable[int]) -> None:
-        """From now on, it should be as it is now, with these files open."""
+        """Take the current state as the reference, with these files open."""
         self._descriptors = list(descriptors)
         self._before = {aspect: _read(aspect) for aspect in self._aspects}
         self._modules = len(sys.modules)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
-        """Keep what loading the tasks' own functions changes."""
+        """Accept what loading the tasks' functions changes."""
         before = {aspect: _read(aspect) for aspect in self._aspects}
         try:
             yield
@@ -75,27 +75,27 @@ class ProcessState:
             self._modules = len(sys.modules)
 
     def changed(self) -> list[str]:
-        """What is not as it was. Only the thread that runs tasks sees all of it."""
+        """What has changed. Must be called in the thread that runs tasks."""
         found = [aspect for aspect, before in self._before.items() if _read(aspect) != before]
         if found and self._modules != len(sys.modules):
-            found = [aspect for aspect in found if not self._comes_of_import(aspect)]
+            found = [aspect for aspect in found if not self._is_due_to_import(aspect)]
         self._modules = len(sys.modules)
         return [aspect.name for aspect in found]
 
     def is_connected(self) -> bool:
-        """Whether the connection to the engine is what it was."""
+        """Whether the connection to the engine is intact."""
         channel = self._aspects[0]
         return bool(_read(channel) == self._before.get(channel))
 
     def restore(self) -> bool:
-        """Put back what was changed; False where that can't be done."""
+        """Undo the changes; False if that fails."""
         for aspect, before in self._before.items():
             if aspect.restore is not None and _read(aspect) != before:
                 with contextlib.suppress(Exception):
                     aspect.restore(before)
         return not self.changed()
 
-    def _comes_of_import(self, aspect: Aspect) -> bool:
+    def _is_due_to_import(self, aspect: Aspect) -> bool:
         now = _read(aspect)
         if aspect.by_import is None or not aspect.by_import(self._before[aspect], now):
             return False
@@ -104,13 +104,13 @@ class ProcessState:
 
 
 class _Unknown:
-    """What can't be read."""
+    """Stands for a value that can't be read."""
 
 
 def _read(aspect: Aspect) -> Any:
     try:
         return aspect.read()
-    except Exception:  # the task replaced what reads it
+    except Exception:  # the task replaced the function that reads it
         return _Unknown
 
 
@@ -136,7 +136,7 @@ umask(_usual_mask)
 
 
 def _mask() -> int:
-    """The file mode mask, which can't be read without setting it: to what it should be."""
+    """The file mode mask. Reading it requires setting it, to its usual value."""
     found = umask(_usual_mask)
     if found != _usual_mask:
         umask(found)
@@ -180,7 +180,7 @@ def _warnings() -> Warnings:
 
 
 def _restore_warnings(before: Warnings) -> None:
-    warnings.simplefilter("default")  # so that `warnings` forgets what it has looked up
+    warnings.simplefilter("default")  # clears the caches of `warnings`
     warnings.filters[:], warnings.showwarning = before  # type: ignore[index]
 
 

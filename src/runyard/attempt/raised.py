@@ -1,4 +1,4 @@
-"""An error that a task raised, as it is recorded."""
+"""How an error raised by a task is recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARIES = tuple(
 
 
 def error_info(error: BaseException) -> ErrorInfo:
-    """An error as recorded: its class, message, place in the task's own code, and trace."""
+    """An error's class, message, location in the task's own code, and traceback."""
     frames = [
         f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)
     ]
@@ -27,7 +27,7 @@ def error_info(error: BaseException) -> ErrorInfo:
     try:
         message = str(error)
     except Exception as broken:
-        message = f"(its message can't be had: {type(broken).__name__})"
+        message = f"(str() of the error failed: {type(broken).__name__})"
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
     trace = (error.trace if isinstance(error, TaskError) else None) or "".join(lines)
     return ErrorInfo(
@@ -37,10 +37,10 @@ def error_info(error: BaseException) -> ErrorInfo:
 
 
 def class_names(error: BaseException) -> list[str]:
-    """The error's class and those above it."""
+    """The names of the error's class and its base classes."""
     return [c.__name__ for c in type(error).__mro__ if c is not object]
 
 
 def valid(text: str) -> str:
-    """The text with everything escaped that has no UTF-8 form."""
+    """The text with characters escaped that have no UTF-8 form."""
     return text.encode("utf-8", "backslashreplace").decode()

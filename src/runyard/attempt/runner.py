@@ -1,7 +1,7 @@
-"""One attempt after another: call the task's function, encode what it returns, make the row.
+"""Run attempts: call the task's function, encode its result, make the row.
 
-Everything that can be done where the task ran is done here (encoding, the error's place, the row's
-checksum), so that the engine handles whole lists of rows without looking into them.
+Encoding, locating the error and the checksum are done here, where the task ran, so that the engine
+handles whole lists of rows without reading them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,15 @@ from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
 from runyard.attempt.packed import pack_error
-from runyard.attempt.program import Program, Work
+from runyard.attempt.program import Program, ReadyTask
 from runyard.attempt.raised import class_names, error_info
-from runyard.attempt.trouble import OURS, Stuck, Trouble, cause, is_full
+from runyard.attempt.system_failure import (
+    SYSTEM_ERRORS,
+    AttemptAborted,
+    SystemFailure,
+    errno_of,
+    is_full,
+)
 from runyard.attempt.wire import Completed, Emission, Failure
 from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
@@ -38,11 +44,11 @@ from runyard.spec.status import COMPLETED, FAILED
 
 
 class StopNow(KeyboardInterrupt):
-    """Raised by the engine's own signal handler: leave the task at once, record nothing."""
+    """Raised by the engine's signal handler: leave the task at once and record nothing."""
 
 
 Result = OutcomeRow | Completed | Failure
-"""What an attempt came to."""
+"""The result of an attempt."""
 
 
 class Runner:
@@ -56,14 +62,14 @@ class Runner:
         output: Output,
         emit: Callable[[Emission], None],
         *,
-        home: str | None = None,  # the directory that each task starts in, where it has its own
+        home: str | None = None,  # the directory of a worker process, where each task starts
     ) -> None:
         job = program.job
         self._home = home
         self.program = program
         self.lane = lane
         self.emit = emit
-        self._slots = lane_status
+        self._lane_status = lane_status
         self._output = output if job.capture else Output()
         self._batch = job.batch
         self._codec = job.codec
@@ -72,97 +78,97 @@ class Runner:
         template = None if job.template is None else Path(job.root, job.template)
         self._spaces = Workspaces(self._folder, keep=job.keep, template=template)
         self._context: Context | None = None
-        self._work: Work | None = None
+        self._ready: ReadyTask | None = None
         self._loop: asyncio.Runner | None = None
         self._thread: CallThread | None = None
         self._timeout = job.timeout
-        self._note = lane_status.pen(lane)
+        self._note = lane_status.writer(lane)
         self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
         self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
-        # Whether there is anything to do before a task but to note it.
+        # Whether anything must be done before a task besides noting it.
         self._prepared = home is None or job.chdir
-        self._stuck: Trouble | None = None  # what is between this attempt and an outcome
-        self.leaving = False  # the lane is given up: what its task raises now is no outcome
-        self.ended = 0.0  # when the last attempt did
+        self._system_failure: SystemFailure | None = None  # why this attempt can't have a result
+        self.leaving = False  # the lane is abandoned: ignore what its task raises now
+        self.ended = 0.0  # when the last attempt ended
 
-    def run(self, work: Work, chunk: int = 0) -> Result:
-        """One attempt, from its start to its row; Stuck where it can't have one."""
-        call = work.call
+    def run(self, ready: ReadyTask, chunk: int = 0) -> Result:
+        """Run one attempt; raises AttemptAborted after a system failure."""
+        target = ready.target
         begin = perf_counter()
-        started = self._begin(work, chunk, begin)
+        started = self._begin(ready, chunk, begin)
         try:
             if self._prepared:
                 self._prepare()
-            if call.wants_context:
-                value = call.function(ctx=self.context(), **work.params)
+            if target.wants_context:
+                value = target.function(ctx=self.context(), **ready.params)
             else:
-                value = call.function(**work.params)
-            if call.is_coroutine:
+                value = target.function(**ready.params)
+            if target.is_coroutine:
                 value = self._awaited(value)
             if self._pid != forked.pid:
                 forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            return self._completed(ready, value, started, self.ended - begin)
         except BaseException as error:
             if self._pid != forked.pid:
                 forked.leave(error)
             if isinstance(error, StopNow):
-                with suppress(Stuck):
-                    self._end(work, ok=False)
+                with suppress(AttemptAborted):
+                    self._end(ready, ok=False)
                 raise
             self.ended = perf_counter()
-            return self._failed(work, error, started, self.ended - begin)
+            return self._failed(ready, error, started, self.ended - begin)
 
-    async def run_async(self, work: Work, chunk: int = 0) -> Result:
-        """The same on a loop: coroutine functions here, others in a thread."""
-        call = work.call
+    async def run_async(self, ready: ReadyTask, chunk: int = 0) -> Result:
+        """The same on an event loop: coroutine functions run here, others in a thread."""
+        target = ready.target
         begin = perf_counter()
-        started = self._begin(work, chunk, begin)
+        started = self._begin(ready, chunk, begin)
         try:
             if self._prepared:
                 self._prepare()
-            extra = {"ctx": self.context()} if call.wants_context else {}
-            if call.is_coroutine:
-                value = await cast("Awaitable[Any]", call.function(**extra, **work.params))
+            extra = {"ctx": self.context()} if target.wants_context else {}
+            if target.is_coroutine:
+                value = await cast("Awaitable[Any]", target.function(**extra, **ready.params))
             else:
                 self._thread = self._thread or CallThread()
-                value = await self._thread.call(call.function, **extra, **work.params)
+                value = await self._thread.call(target.function, **extra, **ready.params)
             if self._pid != forked.pid:
                 forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            return self._completed(ready, value, started, self.ended - begin)
         except BaseException as error:
             if self._pid != forked.pid:
                 forked.leave(error)
             if self.leaving:
-                with suppress(Stuck):
-                    self._end(work, ok=False)
+                with suppress(AttemptAborted):
+                    self._end(ready, ok=False)
                 raise
             self.ended = perf_counter()
-            return self._failed(work, error, started, self.ended - begin)
+            return self._failed(ready, error, started, self.ended - begin)
 
-    def timeout(self, work: Work) -> float | None:
-        """How long this attempt may take."""
-        if work.listed is not None and work.listed.timeout is not None:
-            return work.listed.timeout
+    def timeout(self, ready: ReadyTask) -> float | None:
+        """The time limit of this attempt."""
+        if ready.listed is not None and ready.listed.timeout is not None:
+            return ready.listed.timeout
         return self.program.job.timeout
 
     def context(self) -> Context:
-        """The context of the task that runs now."""
+        """The context of the running task."""
         if self._context is None:
-            assert self._work is not None
-            work, job = self._work, self.program.job
+            assert self._ready is not None
+            ready, job = self._ready, self.program.job
             self._context = Context(
-                self, job.name, self.program.seed, work.task, work.attempt, work.params,
-                self.program.seed_key(work), self.timeout(work),
+                self, job.name, self.program.seed, ready.task, ready.attempt, ready.params,
+                self.program.seed_key(ready), self.timeout(ready),
             )  # fmt: skip
         return self._context
 
     def current(self) -> Context | None:
-        """The same, where one runs."""
-        return None if self._work is None else self.context()
+        """The same; None if no task is running."""
+        return None if self._ready is None else self.context()
 
     @property
     def folder(self) -> Path:
@@ -170,99 +176,103 @@ class Runner:
         return self._folder
 
     def make_workspace(self, task: int, attempt: int) -> Path:
-        """The task's own folder, made anew."""
+        """Create the task's own folder."""
         try:
             return self._spaces.create(task, attempt)
         except EngineError as error:
-            # In a process of its own a task has opened the files that are too many.
-            if self._home is None or cause(error.__cause__) != errno.EMFILE:
-                self._stuck = Trouble.of(error)
+            # In a worker process it was the task that opened too many files.
+            if self._home is None or errno_of(error.__cause__) != errno.EMFILE:
+                self._system_failure = SystemFailure.of(error)
             raise
 
     def printed(self, task: int, attempt: int) -> Printed | None:
-        """What an attempt that is given up has printed until now."""
+        """What an abandoned attempt has printed so far."""
         return self._output.so_far(self._folder, task, attempt)
 
     def rest(self) -> None:
-        """The lane has nothing to do."""
-        self._slots.idle(self.lane)
+        """The lane is idle."""
+        self._lane_status.idle(self.lane)
         if self._loop is not None:
             loop, self._loop = self._loop, None
             _off_loop(loop.close)
 
     def close(self) -> None:
-        """The lane is done for good; its slot may be another's already."""
+        """The lane is done for good. Its status may belong to its successor already."""
         if self._thread is not None:
             self._thread.close()
         if self._loop is not None:
             loop, self._loop = self._loop, None
             _off_loop(loop.close)
 
-    def _begin(self, work: Work, chunk: int, begin: float) -> float:
-        started = now()  # before the engine can see it: so those that it sends next are later
-        self._note(self._batch, work.task, work.attempt, chunk, begin)
-        self._work = work
+    def _begin(self, ready: ReadyTask, chunk: int, begin: float) -> float:
+        started = now()  # before the engine can see it, so that tasks sent next start later
+        self._note(self._batch, ready.task, ready.attempt, chunk, begin)
+        self._ready = ready
         self._context = None
         return started
 
     def _prepare(self) -> None:
         self._output.begin()
-        if self._home is None:  # a worker process has one lane, which makes it when asked
+        if self._home is None:  # a worker process makes it when asked
             enter(self.context())
         if self.program.job.chdir:
             os.chdir(self.context().workspace)
 
-    def _end(self, work: Work, *, ok: bool) -> Printed | None:
-        """Tidy up after the attempt; what it printed."""
-        printed = self._output.end(self._folder, work.task, work.attempt)
+    def _end(self, ready: ReadyTask, *, ok: bool) -> Printed | None:
+        """Clean up after the attempt; returns what it printed."""
+        printed = self._output.end(self._folder, ready.task, ready.attempt)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
         self._end_context(ok=ok)
-        stuck, self._stuck = self._stuck or self._output.trouble, None
-        if stuck is not None:
-            self._output.trouble = None
-            raise Stuck(stuck._replace(task=work.task))
+        failure, self._system_failure = self._system_failure or self._output.failure, None
+        if failure is not None:
+            self._output.failure = None
+            raise AttemptAborted(failure._replace(task=ready.task))
         return printed
 
     def _end_context(self, *, ok: bool) -> None:
-        """Whoever still holds on to the context holds that of a task that has ended."""
+        """Mark the context as ended, for code that still holds it."""
         found, self._context = self._context, None
         if found is not None and found.end():
             try:
                 self._spaces.settle(found.task, found.attempt, ok=ok)
             except EngineError as error:
-                if cause(error.__cause__) not in OURS:
+                if errno_of(error.__cause__) not in SYSTEM_ERRORS:
                     raise
-                self._stuck = Trouble.of(error)
+                self._system_failure = SystemFailure.of(error)
 
-    def _completed(self, work: Work, value: Any, started: float, seconds: float) -> Result:
+    def _completed(self, ready: ReadyTask, value: Any, started: float, seconds: float) -> Result:
         data = self._none if value is None else self._encode(self._codec, value)
-        row = (work.task, COMPLETED, work.attempt, data, None, started, seconds, self._worker)
-        # A plain tuple: the engine and the store look at rows by position.
+        row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self._worker)
+        # A plain tuple: the engine and the store read rows by position.
         with_checksum = cast("OutcomeRow", (*row, checksum(row, self._batch)))
-        limit = self._timeout if work.listed is None else self.timeout(work)
+        limit = self._timeout if ready.listed is None else self.timeout(ready)
         if limit is not None and seconds > limit:
             error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
-            return self._failed(work, error, started, seconds)._replace(late=with_checksum)
-        if seconds > self._output.quick or self._written or self._stuck is not None:
-            printed = self._end(work, ok=True)
+            return self._failed(ready, error, started, seconds)._replace(late=with_checksum)
+        if seconds > self._output.quick or self._written or self._system_failure is not None:
+            printed = self._end(ready, ok=True)
             if printed is not None:
                 return Completed(with_checksum, printed)
         elif self._context is not None:
             self._end_context(ok=True)
         return with_checksum
 
-    def _failed(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
-        if isinstance(error, Stuck):
-            self._stuck = error.trouble
-        elif cause(error) in (errno.ENOSPC, errno.EDQUOT) and is_full(self._folder / "tasks"):
-            # What the task wrote may be little beside what filled the disk.
-            self._stuck = Trouble(f"{error}, and the disk of the yard is full.", True)
+    def _failed(
+        self, ready: ReadyTask, error: BaseException, started: float, seconds: float
+    ) -> Failure:
+        if isinstance(error, AttemptAborted):
+            self._system_failure = error.failure
+        elif errno_of(error) in (errno.ENOSPC, errno.EDQUOT) and is_full(self._folder / "tasks"):
+            # The task may have written little compared to what filled the disk.
+            self._system_failure = SystemFailure(
+                f"{error}, and the disk of the yard is full.", True
+            )
         if isinstance(error, MemoryError):
-            traceback.clear_frames(error.__traceback__)  # of what took the memory
+            traceback.clear_frames(error.__traceback__)  # to free what used the memory
             with beyond_the_limit():
-                return self._failure(work, self._out_of_memory(error), started, seconds)
-        return self._failure(work, error, started, seconds)
+                return self._failure(ready, self._out_of_memory(error), started, seconds)
+        return self._failure(ready, error, started, seconds)
 
     def _out_of_memory(self, error: MemoryError) -> BaseException:
         limit = self.program.job.memory
@@ -271,21 +281,23 @@ class Runner:
         text = f"needed more than its limit of {limit:,} bytes"
         return TaskOutOfMemory(text).with_traceback(error.__traceback__)
 
-    def _failure(self, work: Work, error: BaseException, started: float, seconds: float) -> Failure:
+    def _failure(
+        self, ready: ReadyTask, error: BaseException, started: float, seconds: float
+    ) -> Failure:
         info = error_info(error)
-        value, refusal = self._brought(error)
+        value, refusal = self._failed_value(error)
         if refusal is not None:
-            info = info.with_note(f"what it brought is not recorded: {refusal.message}")
-        printed = self._end(work, ok=False)
+            info = info.with_note(f"its value is not recorded: {refusal.message}")
+        printed = self._end(ready, ok=False)
         row = OutcomeRow.with_checksum(
-            self._batch, work.task, FAILED, work.attempt, value, info.encode(),
+            self._batch, ready.task, FAILED, ready.attempt, value, info.encode(),
             started, seconds, self._worker,
         )  # fmt: skip
-        raised = pack_error(error) if work.packed else None
+        raised = pack_error(error) if ready.packed else None
         return Failure(row, class_names(error), raised, printed)
 
-    def _brought(self, error: BaseException) -> tuple[bytes | None, NotEncodable | None]:
-        """What the task has to show although it failed, or why that can't be recorded."""
+    def _failed_value(self, error: BaseException) -> tuple[bytes | None, NotEncodable | None]:
+        """The value of a failed task, or why that can't be recorded."""
         if not isinstance(error, TaskError) or error.value is None:
             return None, None
         try:
@@ -294,7 +306,7 @@ class Runner:
             return None, refusal
 
     def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """What a coroutine returns, on a loop of the lane's own."""
+        """Run a coroutine on the lane's own loop."""
         if self._loop is None:
             self._loop = asyncio.Runner()
         here = contextvars.copy_context()
@@ -310,7 +322,7 @@ def _is_here(place: str) -> bool:
 
 
 def _off_loop(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call what runs a loop of its own; in another thread where one runs already (a notebook)."""
+    """Call what runs its own loop; in another thread if a loop runs here (a notebook)."""
     if not _is_on_loop():
         return function(*args, **named)
     with ThreadPoolExecutor(1) as threads:
@@ -326,6 +338,6 @@ def _is_on_loop() -> bool:
 
 
 def _encode_beyond_the_limit(codec: str, value: Any) -> bytes:
-    """A value's bytes; the encoder does not survive that memory runs out under it."""
+    """Encode a value; the encoder does not survive running out of memory."""
     with beyond_the_limit():
         return encode_as(codec, value)

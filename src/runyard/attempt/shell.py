@@ -13,16 +13,16 @@ from typing import Any
 
 from runyard.attempt.context import context
 from runyard.attempt.output import ChildStream
-from runyard.attempt.trouble import Stuck, Trouble, is_full
+from runyard.attempt.system_failure import AttemptAborted, SystemFailure, is_full
 from runyard.errors import CommandFailed
 from runyard.spec.hash_seed import seeded
 
 KEPT = 64 * 1024
-"""So much of a command's output goes into its value; all of it is in the task's stdout file."""
+"""How much of a command's output its value holds; all of it is in the task's stdout file."""
 
 
 def command(template: str) -> Callable[..., dict[str, Any]]:
-    """A function that fills the template with quoted parameters and runs it."""
+    """A function that fills in the template and runs it."""
 
     def run(**params: Any) -> dict[str, Any]:
         return _run(filled(template, params))
@@ -31,7 +31,7 @@ def command(template: str) -> Callable[..., dict[str, Any]]:
 
 
 def filled(template: str, params: dict[str, Any]) -> str:
-    """The command line that a task runs: the template with its parameters, quoted."""
+    """The command line of a task: the template with its quoted parameters."""
     return template.format_map({k: shlex.quote(_text(v)) for k, v in params.items()})
 
 
@@ -63,10 +63,12 @@ def _run(line: str) -> dict[str, Any]:
         except BaseException as error:
             _end(process)
             process.wait()
-            raise error.with_traceback(None) from None  # where we waited says nothing
+            raise error.with_traceback(None) from None  # the traceback of the wait is useless
         if is_full(out.descriptor) or is_full(err.descriptor):
-            # Some of what it printed may be lost, and that may be why it failed.
-            raise Stuck(Trouble("no room left on the disk to keep what it prints", is_full=True))
+            # Some of its output may be lost, and that may be why it failed.
+            raise AttemptAborted(
+                SystemFailure("no room left on the disk for its output", is_full=True)
+            )
         stdout, stderr = out.text(), err.text()
     if code:
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -76,7 +78,7 @@ def _run(line: str) -> dict[str, Any]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with its group. Called from a signal handler too, so that it must not wait."""
+    """Kill the command's process group. Must not wait: signal handlers call it, too."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,9 +1,9 @@
-"""What travels between the engine and the place where attempts run.
+"""What is sent between the engine and the lanes.
 
     engine ── Job (once a batch), Chunk … ──▶ lane
     engine ◀── Report … ─────────────────────  lane
 
-A lane runs one attempt at a time and works through its chunks in order.
+A lane runs one attempt at a time, and its chunks in order.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import msgspec
 
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
-from runyard.attempt.trouble import Trouble
+from runyard.attempt.system_failure import SystemFailure
 from runyard.spec.options import Keep
 from runyard.spec.outcome import OutcomeRow, Printed
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A batch as a lane needs to know it."""
+    """What a lane needs to know about a batch."""
 
     batch: int
     name: str
     seed: str
-    target: tuple[str, str] | None  # None: each item brings its own
-    plan: bytes | None  # None: each item brings its own parameters
-    functions: dict[str, bytes]  # pickled, those that travel by value
+    target: tuple[str, str] | None  # None: each item has its own
+    plan: bytes | None  # None: each item has its own parameters
+    functions: dict[str, bytes]  # pickled, those sent by value
     codec: str
     root: str  # the folder that targets are relative to
-    path: tuple[str, ...]  # the engine's own module path
-    folder: str  # where the batch's files are
+    path: tuple[str, ...]  # the engine's module path
+    folder: str  # of the batch's files
     engine: int
-    lane_status: str  # the file in which lanes note what they run
-    spool: str  # the folder for what they print
+    lane_status: str  # path of the LaneStatusFile
+    spool: str  # the folder for captured output
     timeout: float | None = None
     memory: int | None = None
     capture: bool = True
@@ -43,45 +43,45 @@ class Job(msgspec.Struct, frozen=True):
     template: str | None = None
     chdir: bool = False
     recycle: int | None = None
-    first_lane: int = 0  # the number that the engine knows the first of these lanes by
-    cpus: float | None = None  # what a task needs, where a cluster decides where it runs
+    first_lane: int = 0  # the engine's number of the first of these lanes
+    cpus: float | None = None  # what a task needs, on a cluster
     gpus: float | None = None
     resources: dict[str, float] = {}
-    runtime_env: dict[str, Any] = {}  # what Ray prepares on a node before tasks run there
+    runtime_env: dict[str, Any] = {}  # what Ray sets up on a node before tasks run there
     code: dict[str, str] = {}  # fingerprints of the functions that workers import
 
 
 class Item(NamedTuple):
-    """One task of a chunk, when it is not simply a number at its first attempt."""
+    """One task of a chunk that is not just a range of numbers at their first attempt."""
 
     task: int
     attempt: int
-    content: bytes | None  # a listed task brings itself
-    call: bytes | None = None  # and, where it is not on record, what it calls; see `packed`
+    content: bytes | None  # of a listed task
+    call: bytes | None = None  # what it calls, if that is not on record; see `packed`
 
 
 class Chunk(NamedTuple):
-    """Work for a lane: numbers [low, high) at their first attempt, or items."""
+    """ReadyTask for a lane: numbers [low, high) at their first attempt, or items."""
 
     id: int
     low: int
     high: int
     items: list[Item] | None = None
-    careful: bool = False  # see after each task whether it changed what others share
+    careful: bool = False  # check after each task whether it changed the process
 
     def after(self, position: int) -> Chunk:
-        """What is left of it once this many tasks have ended."""
+        """The rest of the chunk after this many tasks."""
         if self.items is None:
             return self._replace(low=self.low + position)
         return self._replace(items=self.items[position:])
 
     @property
     def size(self) -> int:
-        """How many tasks it holds."""
+        """How many tasks the chunk holds."""
         return self.high - self.low if self.items is None else len(self.items)
 
     def tasks(self) -> range | list[int]:
-        """Their numbers, in order."""
+        """The numbers of its tasks, in order."""
         if self.items is None:
             return range(self.low, self.high)
         return [item.task for item in self.items]
@@ -94,24 +94,24 @@ class Chunk(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """An attempt that completed and printed something; one that printed nothing is its row."""
+    """An attempt that completed and printed something. One that printed nothing is just its row."""
 
     row: OutcomeRow
     printed: Printed
 
 
 class Failure(NamedTuple):
-    """An attempt that raised: its outcome should it be final, and the error's classes."""
+    """An attempt that raised."""
 
-    row: OutcomeRow
-    classes: list[str]
-    raised: bytes | None = None  # the error itself, pickled, where the task brought its call
+    row: OutcomeRow  # the outcome if this attempt is the last
+    classes: list[str]  # the error's class and its base classes
+    raised: bytes | None = None  # the pickled error, if the task is a packed call
     printed: Printed | None = None
-    late: OutcomeRow | None = None  # it returned after its limit; the engine knows of pauses
+    late: OutcomeRow | None = None  # it returned past its limit; pauses may excuse it
 
 
 class Emission(NamedTuple):
-    """An event that a task emitted."""
+    """An event emitted by a task."""
 
     task: int
     attempt: int
@@ -121,27 +121,27 @@ class Emission(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A task changed what all tasks of its process share."""
+    """A task changed the state that all tasks of its process share."""
 
     task: int
     what: str
-    is_undone: bool  # else the process is replaced
+    is_undone: bool  # otherwise the process is replaced
 
 
 class Report(NamedTuple):
-    """News from a lane: what its chunk has brought since the last report."""
+    """What a lane's chunk has brought since the last report."""
 
     lane: int
     chunk: int
-    done: int  # tasks of the chunk that have ended so far
+    done: int  # how many of the chunk's tasks have ended
     rows: list[Any]  # flat, as in `Rows`
     failures: list[Failure]
-    printed: list[Printed]  # by the tasks of these rows
+    printed: list[Printed]  # output of the tasks of these rows
     emitted: list[Emission]
     seconds: float  # spent in tasks since the last report
-    finished: bool  # nothing more will come of this chunk
-    change: Change | None = None  # the first in this process
-    trouble: Trouble | None = None  # why the chunk ended before its end
+    finished: bool  # the last report of this chunk
+    change: Change | None = None  # the first by a task of this process
+    system_failure: SystemFailure | None = None  # why the rest of the chunk did not run
 
 
 class LossCause(enum.Enum):

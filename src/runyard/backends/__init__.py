@@ -1,4 +1,4 @@
-"""Carry tasks to attempts and outcomes back. `open_backend` gives the one of a name."""
+"""Backends: where tasks run. `open_backend` opens one by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = ("serial", "async", "threads", "processes", "ray")
 
 
 def backend_class(name: str) -> type[Backend]:
-    """The backend of this name, imported on first use."""
+    """The backend class of this name, imported on first use."""
     if name == "serial":
         from runyard.backends.serial import SerialBackend
 
@@ -34,7 +34,7 @@ def backend_class(name: str) -> type[Backend]:
         from runyard.backends.ray.backend import RayBackend
 
         return RayBackend
-    raise UsageError(f"no backend {name!r}", hint=f"use one of: {', '.join(NAMES)}")
+    raise UsageError(f"unknown backend {name!r}", hint=f"use one of: {', '.join(NAMES)}")
 
 
 def runs_in_engine(name: str) -> bool:
@@ -49,16 +49,18 @@ def open_backend(
     ray_address: str | None = None,
     fallback: str | None = None,
 ) -> Backend:
-    """A backend with so many workers, or as many as there is room for.
+    """A backend with this number of workers, or with its default number.
 
-    `ray_address` is the cluster that `ray` joins; where Ray is not installed or can't start, the
-    backend named by `fallback` takes its place.
+    `ray_address` is the cluster that `ray` joins. If Ray is not installed or can't start, the
+    backend named by `fallback` is used instead.
     """
     kind = backend_class(name)
     if workers is not None and (type(workers) is not int or workers < 1):
-        raise UsageError(f"workers is {workers!r}", hint="use a whole number from 1 up")
+        raise UsageError(
+            f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
+        )
     if fallback not in (None, "serial"):
-        raise UsageError(f"fallback is {fallback!r}", hint="the one there is: serial")
+        raise UsageError(f"not a valid fallback: {fallback!r}", hint="use 'serial'")
     if name != "ray":
         return kind(workers or kind.default_workers())
     from runyard.backends.ray.backend import RayBackend

@@ -1,7 +1,7 @@
-"""What a backend is. A new one is one file, and one line in the conformance suite.
+"""The interface of a backend.
 
-The schedule's loop sends chunks to lanes and polls for reports; a lane runs one attempt at a time,
-in the order of its chunks. Deciding what runs where, when and how often is not a backend's affair.
+The scheduler's loop sends chunks to lanes and polls for reports. A lane runs one attempt at a time,
+in the order of its chunks. A backend does not decide what runs where, when or how often.
 
     loop ── open(job) ─ send(lane, chunk) ─ end(lane) ─▶ backend ─▶ lanes
     loop ◀─ poll() → reports and losses ────────────────────┘
@@ -28,22 +28,12 @@ from runyard.spec.hash_seed import own_seed
 class Capabilities(NamedTuple):
     """What a backend can do for a task."""
 
-    hard_kill: bool  # ends a task that does not listen, with all its processes
+    hard_kill: bool  # can end an unresponsive task, with all its processes
     memory_limit: bool
-    own_directory: bool  # a current directory of the task's own
-    descriptor_capture: bool  # keeps what C code and child processes print
-    survives_crash: bool  # a task that kills its process costs that task alone
-    places: bool = False  # finds a machine that has what a task needs
-
-
-IN_PROCESS = Capabilities(
-    hard_kill=False,
-    memory_limit=False,
-    own_directory=False,
-    descriptor_capture=False,
-    survives_crash=False,
-)
-"""What a backend can do whose tasks run inside the engine's own process."""
+    own_directory: bool  # each task has its own working directory
+    descriptor_capture: bool  # captures what C code and child processes print
+    survives_crash: bool  # a task that kills its process affects no other task
+    places: bool = False  # picks a machine with the resources that a task needs
 
 
 class Backend(ABC):
@@ -52,36 +42,36 @@ class Backend(ABC):
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
     depth: ClassVar[int] = 2
-    """Chunks that a lane may hold, so that it never waits for the next one."""
+    """How many chunks a lane may hold, so that it never waits for the next one."""
     distance: ClassVar[float] = 1.0
-    """How many times longer the way to a lane is than to a process of this machine."""
+    """Latency to a lane, relative to a local process."""
 
     def __init__(self, lanes: int) -> None:
-        self.lanes = lanes  # how many there are; may change while a batch runs
-        self.most_lanes = lanes  # their numbers are below this
-        self.notices: deque[str] = deque()  # what the user should know; the loop passes it on
+        self.lanes = lanes  # how many there are now; may change during a run
+        self.most_lanes = lanes  # lane numbers are below this
+        self.notices: deque[str] = deque()  # messages for the user, published by the loop
 
     @classmethod
     def default_workers(cls) -> int:
-        """As many workers as this machine bears."""
+        """How many workers to start by default."""
         return usable_cores()
 
     @staticmethod
     def hash_seed() -> str:
-        """By which hash seed its tasks run."""
+        """The hash seed that tasks run with."""
         return own_seed()
 
     @abstractmethod
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        """Get ready for a batch."""
+        """Prepare for a batch."""
 
     @abstractmethod
     def send(self, lane: int, chunk: Chunk) -> None:
-        """Give a lane something to do."""
+        """Give a lane a chunk of tasks."""
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Report | Loss]:
-        """What has come in; waits so long for something to come."""
+        """Reports and losses that have arrived; waits up to `timeout` for the first."""
 
     @abstractmethod
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
@@ -89,49 +79,93 @@ class Backend(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """Let a `poll` that waits return at once; callable from any thread or signal handler."""
+        """Make a waiting `poll` return. May be called from any thread or signal handler."""
 
     @abstractmethod
     def close(self) -> None:
-        """The batch is over; whatever still runs is ended. Does nothing the second time."""
+        """End the batch and all tasks that still run. Calling it again does nothing."""
 
     def again(self) -> Self:
-        """The same for another batch, once this one is closed."""
+        """A new backend with the same settings, for another batch."""
         return type(self)(self.lanes)
 
     @property
     def extent(self) -> int:
-        """Lanes that there are now have numbers below this."""
+        """All current lanes have numbers below this."""
         return self.lanes
 
     def is_up(self, lane: int) -> bool:  # noqa: ARG002
-        """Whether there is a lane of this number now."""
+        """Whether this lane exists now."""
         return True
 
     def is_settled(self, lane: int) -> bool:  # noqa: ARG002
-        """Whether the lane has seen the last `LaneStatusFile.stop`, and shows what it runs since.
+        """Whether the lane's status is newer than the last `LaneStatusFile.stop`.
 
-        False where lanes are far away: ask again after the next `poll`.
+        It may be False for remote lanes: ask again after the next `poll`.
         """
         return True
 
     def room(self, lane: int) -> int:  # noqa: ARG002
-        """How many more tasks the lane may be sent now."""
+        """How many more tasks may be sent to the lane now."""
         return sys.maxsize
 
     def memory(self, lane: int) -> int | None:  # noqa: ARG002
-        """Bytes that the lane's task uses, where that can be told."""
+        """Bytes of memory that the lane's task uses, if known."""
         return None
 
     @property
     def pids(self) -> list[int]:
-        """Worker processes, where there are any."""
+        """Process ids of the workers, if they are processes."""
         return []
+
+
+class SentChunks:
+    """The chunks that a lane in another process was sent and has not finished."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []  # oldest first
+        self.tasks = 0  # sent since the worker started
+
+    def add(self, chunk: Chunk) -> None:
+        """A chunk is being sent."""
+        self.ids.append(chunk.id)
+        self.tasks += chunk.size
+
+    def take(self, report: Report) -> None:
+        """A report came in."""
+        if report.finished and report.chunk in self.ids:
+            self.ids.remove(report.chunk)
+
+    def room(self, recycle: int | None) -> int:
+        """How many more tasks fit before the worker is replaced, by the option `recycle`."""
+        return sys.maxsize if recycle is None else max(0, recycle - self.tasks)
+
+    def is_used_up(self, recycle: int | None) -> bool:
+        """Whether the worker is to be replaced now."""
+        return not self.ids and not self.room(recycle)
+
+
+class EarlyDeaths:
+    """Counts workers in a row that died before they achieved anything."""
+
+    LIMIT = 10
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def reset(self) -> None:
+        """A worker achieved something."""
+        self._count = 0
+
+    def add(self) -> bool:
+        """One more died; whether to give up."""
+        self._count += 1
+        return self._count > self.LIMIT
 
 
 @contextmanager
 def starting(what: str = "workers") -> Iterator[None]:
-    """Say in Runyard's words why workers can't be started."""
+    """Turn an OSError into a BackendError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -143,7 +177,7 @@ def starting(what: str = "workers") -> Iterator[None]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: affinity and cgroup limits respected."""
+    """How many cores this process may use, by its affinity and cgroup limits."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -152,7 +186,7 @@ def usable_cores() -> int:
 
 
 def _cgroup_cores(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The cgroup's CPU quota in whole cores, rounded up; None where there is none."""
+    """The cgroup's CPU quota in whole cores, rounded up; None if there is none."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
     except (OSError, ValueError):

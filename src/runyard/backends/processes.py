@@ -1,24 +1,22 @@
 """`processes`: supervised worker processes. The default.
 
                        ┌───────────────────────── engine ──┐
-                       │ selector: control, channels, wake │
+                       │ poller: control, channels, wake   │
                        └─┬─────────────┬───────────┬───────┘
               control    │             │ channel   │ channel
                       ┌──▼───────┐  ┌──▼─────┐  ┌──▼─────┐
                       │supervisor├─▶│worker 0│  │worker 1│    forked by the supervisor
                       └──────────┘  └────────┘  └────────┘
 
-One channel a worker. A worker that dies is replaced at once; what it noted last tells which task
-that cost. Workers stay warm between the runs of one process (a pool), and end with it.
+Each worker has its own channel. A worker that dies is replaced at once; its lane's status tells
+which task it was running. The pool of workers stays warm between the runs of one process.
 """
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
-import selectors
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,23 +34,28 @@ from runyard.attempt.wire import (
     encode_job,
 )
 from runyard.backends import tree
-from runyard.backends.base import Backend, Capabilities, starting
-from runyard.backends.worker import CHUNK, JOB, MUTE, REST
-from runyard.backends.worker_pool import Lane, WorkerPool, close_pools, keep_pool, take_pool
+from runyard.backends.base import Backend, Capabilities, EarlyDeaths, starting
+from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
+from runyard.backends.worker_pool import (
+    WorkerHandle,
+    WorkerPool,
+    close_pools,
+    keep_pool,
+    take_pool,
+)
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
 
 __all__ = ["ProcessesBackend", "close_pools"]
 
-CUT_OFF_SECONDS = 1.0
-"""How long a worker that closed its channel has to end by itself, which says why."""
+logger = logging.getLogger(__name__)
 
-STILLBORN_LIMIT = 10
-"""So many workers in a row may die before one of them gets anything done."""
+CUT_OFF_SECONDS = 1.0
+"""How long a worker that closed its channel has to exit by itself, with a telling exit code."""
 
 
 class ProcessesBackend(Backend):
-    """One worker process a lane."""
+    """One worker process per lane."""
 
     name = "processes"
     capabilities = Capabilities(
@@ -63,223 +66,203 @@ class ProcessesBackend(Backend):
         survives_crash=True,
     )
     decode = staticmethod(decode_report)
-    """How a worker's report is read."""
+    """How to read a worker's report."""
     hash_seed = staticmethod(workers_seed)
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
-        """With an environment, its variables are set for the workers besides those there are."""
+        """`environment`: variables to set for the workers, besides those of this process."""
         super().__init__(lanes)
         self._environment = environment
         with starting():
             self._pool = take_pool(lanes, environment)
         self._job: Job | None = None
-        self._frame = b""
+        self._encoded_job = b""
         self._ready: list[Report | Loss] = []
-        self._stillborn = 0
+        self._early_deaths = EarlyDeaths()
         self._closed = False
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         if self._pool.is_outdated(job.code):
-            self._pool.release()
-            self._pool = self._new_crew()
+            self._pool.close()
+            self._pool = self._new_pool()
         self._job = job
-        self._slots = lane_status
-        self._frame = encode_job(job)
-        for lane in self._pool.lanes:
-            self._pool.write(lane, JOB, self._frame)
+        self._lane_status = lane_status
+        self._encoded_job = encode_job(job)
+        for worker in self._pool.workers:
+            worker.channel.send(JOB, self._encoded_job)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        state = self._pool.lanes[lane]
-        state.sent.append(chunk.id)
-        state.tasks += chunk.size
-        self._pool.write(state, CHUNK, encode_chunk(chunk))
+        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        worker = self._pool.workers[lane]
+        worker.sent.add(chunk)
+        worker.channel.send(CHUNK, encode_chunk(chunk))
 
     def room(self, lane: int) -> int:
-        state = self._pool.lanes[lane]
-        share = self._job.recycle if self._job else None
-        if state.ending is not None or state.renewing:
+        worker = self._pool.workers[lane]
+        recycle = self._job.recycle if self._job else None
+        if worker.ending is not None or worker.renewing:
             return 0
-        if share is None:
-            return sys.maxsize
-        if state.tasks >= share and not state.sent:
+        if worker.sent.is_used_up(recycle):
             self.renew(lane)
-            return 0
-        return max(0, share - state.tasks)
+        return worker.sent.room(recycle)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         pool = self._pool
-        ended: list[tuple[int, int]] = []
-        for key, mask in pool.selector.select(0 if self._ready else timeout):
-            if key.fileobj is pool.control:
-                ended += pool.news()
-            elif key.data is None:
-                pool.calm()
+        exits: list[tuple[WorkerHandle, int]] = []
+        for readable in pool.poller.wait(0 if self._ready else timeout):
+            if readable is pool:
+                exits += pool.read_exits()
             else:
-                lane: Lane = key.data
-                if mask & selectors.EVENT_WRITE:
-                    pool.pump(lane)
-                if mask & selectors.EVENT_READ:
-                    self._read(lane)
-        for number, status in ended:
-            self._bury(pool.lanes[number], status)
-        self._end_cut_off()
+                self._read(readable.owner)
+        for worker, exit_status in exits:
+            self._replace_dead(worker, exit_status)
+        self._kill_cut_off()
         if pool.has_lost_supervisor():
-            self._start_over()
+            self._replace_pool()
         found, self._ready = self._ready, []
         return found
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
-        state = self._pool.lanes[lane]
-        if state.ending is None and self._slots.read(lane) == status:
-            state.ending = status, cause, reason
-            self._pool.kill(state)
+        worker = self._pool.workers[lane]
+        if worker.ending is None and self._lane_status.read(lane) == status:
+            worker.ending = status, cause, reason
+            self._pool.kill(worker)
 
     def memory(self, lane: int) -> int | None:
-        pid = self._pool.lanes[lane].pid
+        pid = self._pool.workers[lane].pid
         return None if pid is None else tree.resident(pid)
 
     def wake(self) -> None:
-        self._pool.wake()
+        self._pool.poller.wake()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._pool.is_lost or any(lane.is_busy for lane in self._pool.lanes):
-            self._pool.release()
+        if self._pool.is_lost or any(worker.is_busy for worker in self._pool.workers):
+            self._pool.close()
         else:
-            for lane in self._pool.lanes:
-                self._pool.write(lane, REST)
+            for worker in self._pool.workers:
+                worker.channel.send(REST)
             keep_pool(self._pool)
         if self._job is not None:
-            for lane in self._pool.lanes:
-                remove_spool(self._spool(lane.number))
+            for lane in range(len(self._pool.workers)):
+                remove_spool(self._spool(lane))
 
     @property
     def pids(self) -> list[int]:
-        return [lane.pid for lane in self._pool.lanes if lane.pid is not None]
+        return [worker.pid for worker in self._pool.workers if worker.pid is not None]
 
-    def _read(self, lane: Lane) -> bool:
-        """Take in what the worker sent; False when there is nothing more to come now."""
-        assert lane.channel is not None
-        try:
-            size = lane.channel.recv_into(self._pool.received)
-        except BlockingIOError:
+    def renew(self, lane: int) -> None:
+        """Replace the lane's worker by a fresh one, soon."""
+        worker = self._pool.workers[lane]
+        worker.renewing = True
+        self._pool.kill(worker)
+
+    def is_renewing(self, lane: int) -> bool:
+        """Whether the lane still waits for its fresh worker."""
+        return self._pool.workers[lane].renewing
+
+    def _read(self, worker: WorkerHandle) -> bool:
+        """Read once from a worker; False when nothing more comes now."""
+        if not worker.channel.read():
+            if worker.channel.at_end:
+                worker.cut_off = worker.cut_off or time.monotonic()
             return False
-        except OSError:
-            size = 0
-        if not size:
-            with contextlib.suppress(KeyError):
-                self._pool.selector.unregister(lane.channel)
-            lane.cut_off = lane.cut_off or time.monotonic()
-            return False
-        lane.incoming += self._pool.received[:size]
-        for report in lane.frames(self.decode):
-            self._stillborn = 0
-            if report.finished and report.chunk in lane.sent:
-                lane.sent.remove(report.chunk)
+        for report in worker.channel.take(self.decode):
+            logger.debug(
+                "lane %d: report on chunk %d, %d tasks done", worker.number, report.chunk,
+                report.done,
+            )  # fmt: skip
+            self._early_deaths.reset()
+            worker.sent.take(report)
             self._ready.append(report)
         return True
 
-    def _end_cut_off(self) -> None:
-        """End workers that live on although their channels are closed: nobody hears them."""
-        for lane in self._pool.lanes:
-            if lane.cut_off is None or lane.pid is None or lane.asked is not None:
+    def _kill_cut_off(self) -> None:
+        """Kill workers that closed their channels and did not exit."""
+        for worker in self._pool.workers:
+            if worker.cut_off is None or worker.pid is None or worker.asked is not None:
                 continue
-            if time.monotonic() - lane.cut_off > CUT_OFF_SECONDS:
-                self._pool.kill(lane)
+            if time.monotonic() - worker.cut_off > CUT_OFF_SECONDS:
+                self._pool.kill(worker)
 
-    def _bury(self, lane: Lane, status: int) -> None:
-        """A worker has ended: take its last words, say what it cost, start the next one."""
-        if lane.renewing and not lane.sent:
-            self._restart(lane)
-            return
-        running = self._lose(lane, _death(status), clean_exit=status == 0)
-        self._note_birth(running, f"workers die as soon as they start: {_death(status)}")
-        self._restart(lane)
+    def _replace_dead(self, worker: WorkerHandle, exit_status: int) -> None:
+        """A worker has ended: report the loss, and start the next one."""
+        if not worker.renewing or worker.sent.ids:
+            reason = _death(exit_status)
+            was_running = self._lose(worker, reason, clean_exit=exit_status == 0)
+            self._count_death(was_running, f"workers die as soon as they start: {reason}")
+        self._restart(worker)
 
-    def _start_over(self) -> None:
-        """The supervisor is gone, and its workers with it: say what that cost, start others.
+    def _replace_pool(self) -> None:
+        """The supervisor is gone, and its workers with it: report the losses, start others.
 
-        One of the tasks that ran may be what killed it, and which one can't be told.
+        One of the tasks that ran may have killed it, but which one is unknown.
         """
         pool = self._pool
-        pool.end()
-        ran = [lane for lane in pool.lanes if self._slots.read(lane.number).task != IDLE]
-        for lane in pool.lanes:
-            self._lose(lane, "the process that looks after the workers died", shared=len(ran) > 1)
-        words = pool.last_words()
-        pool.release()
-        reason = "the process that looks after the workers dies as soon as it starts"
-        self._note_birth(bool(ran), f"{reason}: {words}" if words else reason)
-        self.notices.append(
-            "the process that looks after the workers died; another one has taken its place"
-        )
-        self._pool = self._new_crew()
-        for lane in self._pool.lanes:
-            self._slots.clear(lane.number)
-            self._pool.write(lane, JOB, self._frame)
+        pool.kill_all()
+        busy = [w for w in pool.workers if self._lane_status.read(w.number).task != IDLE]
+        for worker in pool.workers:
+            self._lose(worker, "the supervisor of the workers died", shared=len(busy) > 1)
+        lines = pool.last_lines()
+        pool.close()
+        message = "the supervisor of the workers dies as soon as it starts"
+        self._count_death(bool(busy), f"{message}: {lines}" if lines else message)
+        self.notices.append("the supervisor of the workers died and was replaced")
+        self._pool = self._new_pool()
+        for worker in self._pool.workers:
+            self._lane_status.clear(worker.number)
+            worker.channel.send(JOB, self._encoded_job)
 
     def _lose(
-        self, lane: Lane, reason: str, *, shared: bool = False, clean_exit: bool = False
+        self, worker: WorkerHandle, reason: str, *, shared: bool = False, clean_exit: bool = False
     ) -> bool:
-        """Take a dead worker's last words and say what it cost; whether it was running a task."""
-        while self._read(lane):
+        """Read a dead worker's last reports and add its loss; whether it was running a task."""
+        while self._read(worker):
             pass
-        status, cause = self._slots.read(lane.number), LossCause.WORKER_DIED
-        if lane.ending is not None:
-            meant, cause, reason = lane.ending
+        status, cause = self._lane_status.read(worker.number), LossCause.WORKER_DIED
+        if worker.ending is not None:
+            meant, cause, reason = worker.ending
             if meant != status:  # that task ended just in time; this one is not to blame
                 status = status._replace(task=IDLE)
-        running = status.task != IDLE
         printed = None
-        if self._job is not None and running:
-            spool, folder = self._spool(lane.number), Path(self._job.folder)
+        if self._job is not None and status.task != IDLE:
+            spool, folder = self._spool(worker.number), Path(self._job.folder)
             printed = salvage(spool, folder, status.task, status.attempt)
         elif self._job is not None:
-            remove_spool(self._spool(lane.number))
+            remove_spool(self._spool(worker.number))
+        logger.debug("lane %d: lost its worker: %s", worker.number, reason)
         self._ready.append(
             Loss.of(
-                lane.number, status, cause, reason,
+                worker.number, status, cause, reason,
                 printed=printed, shared=shared, clean_exit=clean_exit,
             )
         )  # fmt: skip
-        return running
+        return status.task != IDLE
 
-    def _note_birth(self, did_something: bool, trouble: str) -> None:
-        """Give up where too many in a row die before they get anything done."""
-        self._stillborn = 0 if did_something else self._stillborn + 1
-        if self._stillborn > STILLBORN_LIMIT:
+    def _count_death(self, was_running: bool, message: str) -> None:
+        """Give up when too many workers in a row die before they achieve anything."""
+        if was_running:
+            self._early_deaths.reset()
+        elif self._early_deaths.add():
             raise BackendError(
-                trouble, hint="try `python -c 'import runyard'` with the same interpreter"
+                message, hint="try `python -c 'import runyard'` with the same interpreter"
             )
 
-    def renew(self, number: int) -> None:
-        """Have a fresh worker take the place of one that has done its share, soon."""
-        lane = self._pool.lanes[number]
-        lane.renewing = True
-        self._pool.kill(lane)
-
-    def is_renewing(self, number: int) -> bool:
-        """Whether the lane still waits for its fresh worker."""
-        return self._pool.lanes[number].renewing
-
-    def _restart(self, lane: Lane) -> None:
-        if lane.channel is not None:
-            with contextlib.suppress(KeyError):
-                self._pool.selector.unregister(lane.channel)
-            lane.channel.close()
-        if not self._slots.path.exists():
+    def _restart(self, worker: WorkerHandle) -> None:
+        if not self._lane_status.path.exists():
             raise BackendError(
-                f"no worker can be started: {self._slots.path} was removed during the run",
-                hint="leave the files of a yard alone while it is in use; `runyard resume` goes on",
+                f"can't start a worker: {self._lane_status.path} was removed during the run",
+                hint="don't change the files of a yard that is in use; "
+                "`runyard resume` runs the rest",
             )
-        self._slots.clear(lane.number)
+        self._lane_status.clear(worker.number)
         with starting("a worker"):
-            self._pool.fork(lane)
-        self._pool.write(lane, JOB, self._frame)
+            fresh = self._pool.fork(worker.number)
+        fresh.channel.send(JOB, self._encoded_job)
 
-    def _new_crew(self) -> WorkerPool:
+    def _new_pool(self) -> WorkerPool:
         with starting():
             return WorkerPool(self.lanes, self._environment)
 
@@ -288,13 +271,13 @@ class ProcessesBackend(Backend):
         return Path(self._job.spool, f"{self._job.engine}-{lane}")
 
 
-def _death(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
+def _death(exit_status: int) -> str:
+    if os.WIFSIGNALED(exit_status):
+        number = os.WTERMSIG(exit_status)
         try:
             return f"killed by {signal.Signals(number).name}"
         except ValueError:
             return f"killed by signal {number}"
-    if os.WEXITSTATUS(status) == MUTE:
+    if os.WEXITSTATUS(exit_status) == CHANNEL_CLOSED:
         return "closed the connection to the engine"
-    return f"exited with code {os.WEXITSTATUS(status)}"
+    return f"exited with code {os.WEXITSTATUS(exit_status)}"

@@ -1,128 +1,122 @@
-"""`serial`: one task after another in the caller's own thread; for debugging, and the measure."""
+"""`serial`: one task after another in the caller's thread; for debugging, and as the reference."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from time import perf_counter
 from types import FrameType
 
 from runyard import clock
-from runyard.attempt.context import enter, follow_threads
+from runyard.attempt.context import enter
 from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
-from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.program import Program, Work
+from runyard.attempt.program import ReadyTask
 from runyard.attempt.runner import Result, Runner
-from runyard.attempt.trouble import Stuck, Trouble
+from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report
-from runyard.backends.base import IN_PROCESS, Backend
-from runyard.backends.lanes import Inbox, News
+from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
+
+logger = logging.getLogger(__name__)
 
 SLICE = 0.02
 """Seconds of work between two reports."""
 
 
-class SerialBackend(Backend):
+class _SerialLane(InProcessLane):
+    """The lane; it works while the engine polls."""
+
+    chunk: Chunk | None = None  # that it is at
+
+    def put(self, content: Result | Emission | SystemFailure | None) -> None:
+        if self.chunk is not None:  # else it comes from a thread that outlived its task
+            super().put(content)
+
+    def start(self, chunk: Chunk) -> None:
+        """Begin with a chunk."""
+        self.chunk, self._tasks = chunk, self.runner.program.tasks(chunk)
+        self.begin(chunk)
+
+    def step(self) -> None:
+        """Run the chunk's next task, or finish it."""
+        assert self.chunk is not None
+        failure: SystemFailure | None = None
+        task = next(self._tasks, None) if self.may_start(self.chunk) else None
+        if task is not None:
+            try:
+                self.put_result(self._run(task, self.chunk.id))
+                return
+            except AttemptAborted as aborted:
+                failure = aborted.failure
+        self._lane_status.idle(self.number)
+        self.put(failure)
+        self.chunk = None
+
+    def _run(self, task: ReadyTask, chunk: int) -> Result:
+        before = enter(self.runner)
+        try:
+            with _alarm(self.runner.timeout(task), self.runner):
+                return self.runner.run(task, chunk)
+        finally:
+            enter(before)
+
+
+class SerialBackend(InProcessBackend[_SerialLane]):
     """Runs tasks inside `poll`."""
 
     name = "serial"
-    capabilities = IN_PROCESS
     depth = 1
 
     def __init__(self, lanes: int) -> None:  # noqa: ARG002
         super().__init__(1)
         self._chunks: deque[Chunk] = deque()
-        self._current: tuple[Chunk, Iterator[Work]] | None = None
-        self._inbox = Inbox()
-        self._done = 0
-        self._stack = ExitStack()
-        self._runner: Runner | None = None
 
     @classmethod
     def default_workers(cls) -> int:
         return 1
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        self._slots = lane_status
-        self._runner = Runner(Program(job), 0, lane_status, StreamOutput(), self._emit)
-        self._stack.enter_context(routed())
-        follow_threads()
+        super().open(job, lane_status)
+        self._lane = self._lanes[0]
 
-    def send(self, lane: int, chunk: Chunk) -> None:  # noqa: ARG002
+    def send(self, lane: int, chunk: Chunk) -> None:
+        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
         self._chunks.append(chunk)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         until = perf_counter() + SLICE
         worked = False
-        while self._next_chunk() and perf_counter() < until:
+        while self._has_work() and perf_counter() < until:
             worked = True
-            self._step()
-        return self._inbox.take(0.0 if worked else timeout)
+            self._lane.step()
+        return super().poll(0.0 if worked else timeout)
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
-        """Nothing can be ended: when the engine asks, no task is running."""
-
-    def wake(self) -> None:
-        self._inbox.wake()
+        """Do nothing: while the engine can ask for it, no task is running."""
 
     def close(self) -> None:
         self._chunks.clear()
-        self._current = None
-        if self._runner is not None:
-            self._runner.rest()
-            self._runner = None
-        self._stack.close()
+        for lane in self._lanes:
+            lane.chunk = None
+            lane.runner.rest()
+        super().close()
 
-    def _next_chunk(self) -> bool:
-        if self._current is None and self._chunks:
-            assert self._runner is not None
-            chunk = self._chunks.popleft()
-            self._current = chunk, self._runner.program.work(chunk)
-            self._done = 0
-        return self._current is not None
+    def _has_work(self) -> bool:
+        if self._lane.chunk is None and self._chunks:
+            self._lane.start(self._chunks.popleft())
+        return self._lane.chunk is not None
 
-    def _step(self) -> None:
-        assert self._current is not None
-        chunk, works = self._current
-        work = None if self._slots.stopped(0) >= chunk.id else next(works, None)
-        if work is None:
-            self._finish(chunk, None)
-            return
-        try:
-            result = self._run(work, chunk.id)
-        except Stuck as stuck:
-            self._finish(chunk, stuck.trouble)
-            return
-        self._done += 1
-        self._inbox.put(News(0, chunk.id, self._done, result))
-
-    def _finish(self, chunk: Chunk, trouble: Trouble | None) -> None:
-        self._slots.idle(0)
-        self._current = None
-        self._inbox.put(News(0, chunk.id, self._done, trouble))
-
-    def _run(self, work: Work, chunk: int) -> Result:
-        runner = self._runner
-        assert runner is not None
-        before = enter(runner)
-        try:
-            with _alarm(runner.timeout(work), runner):
-                return runner.run(work, chunk)
-        finally:
-            enter(before)
-
-    def _emit(self, emission: Emission) -> None:
-        if self._current is not None:  # else it comes from a thread that outlived its task
-            self._inbox.put(News(0, self._current[0].id, self._done, emission))
+    def _start_lane(self, number: int) -> _SerialLane:
+        return _SerialLane(number, self._program, self._lane_status, self._inbox)
 
 
 @contextmanager
 def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
-    """Interrupt the task at its limit, where signals reach this thread."""
+    """Interrupt the task at its limit, if this thread receives signals."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -144,6 +138,6 @@ def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if left:  # somebody else's alarm, which must still ring
+        if left:  # an alarm set by other code, which must still ring
             due = max(0.001, left - (perf_counter() - begin))
             signal.setitimer(signal.ITIMER_REAL, due, interval)

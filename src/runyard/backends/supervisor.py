@@ -4,14 +4,13 @@
        ║                            │      ──fork──▶ worker 1
        ╚═════════════════════════ guard (the supervisor's parent)
 
-The supervisor forks workers (never the engine: a threaded parent must not fork), tells the engine
-when one ends and how, and ends whole process trees on request. When the engine or the guard dies,
-however suddenly, it ends everything. The guard does nothing but wait, so nothing can go wrong with
-it: when the engine or the supervisor dies, it ends everything too.
+The supervisor forks the workers (the engine can't: a threaded parent must not fork), tells the
+engine when and how one exits, and kills process trees on request. When the engine or the guard
+dies, it kills everything. The guard only waits, so little can go wrong with it: when the engine or
+the supervisor dies, it kills everything, too.
 
-Both adopt what dead processes leave behind, so that nothing survives unseen. A stopped one is
-continued by the kernel when its parent dies, and a worker is killed when the supervisor dies
-(Linux).
+Both adopt orphans, so that no process escapes. The kernel continues a stopped one when its parent
+dies, and kills a worker when the supervisor dies (Linux).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from runyard.backends import tree, worker
 MESSAGE = struct.Struct("<cxxxiq")  # kind, lane, pid or exit status
 FORK, KILL, STARTED, ENDED = b"F", b"K", b"S", b"E"
 FORKED_WITH = 3
-"""Descriptors that come with an order to fork: the channel, and the engine's stdout and stderr."""
+"""Descriptors sent with a request to fork: the channel, and the engine's stdout and stderr."""
 
 
 def main(descriptor: int) -> None:
@@ -50,10 +49,10 @@ def main(descriptor: int) -> None:
 
 
 def _watch_over(act: Callable[[], None]) -> NoReturn:
-    """Do this, then end every process below this one, and this one."""
+    """Call a function, then kill all processes below this one, and exit."""
     try:
         tree.adopt_orphans()
-        # The engine's thread that started us may end before the engine: nothing worse than this.
+        # The engine's thread that started us may end before the engine, so this must be harmless.
         tree.signal_at_parents_end(signal.SIGCONT)
         with contextlib.suppress(OSError):
             act()
@@ -61,7 +60,7 @@ def _watch_over(act: Callable[[], None]) -> NoReturn:
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
     finally:
-        # Only the supervisor and its guard come here: a worker ends inside `_become_worker`.
+        # Only the supervisor and its guard get here: a worker exits inside `_become_worker`.
         tree.kill_below(os.getpid())
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, 0)[0]:
@@ -70,15 +69,15 @@ def _watch_over(act: Callable[[], None]) -> NoReturn:
 
 
 def _wait(control: socket.socket, supervisor: socket.socket) -> None:
-    """Until the engine or the supervisor is gone; what they say to each other is not read here."""
+    """Wait until the engine or the supervisor is gone, without reading what they send."""
     waiting = select.poll()
-    waiting.register(control.fileno(), 0)  # which tells its end all the same
+    waiting.register(control.fileno(), 0)  # hang-up is always reported
     waiting.register(supervisor.fileno(), select.POLLIN)
     waiting.poll()
 
 
 def _serve(control: socket.socket, guard: socket.socket) -> None:
-    """Do what the engine says, until it or the guard is gone."""
+    """Handle requests of the engine until it or the guard is gone."""
     wake_out, wake_in = os.pipe()
     for end in (wake_out, wake_in):
         os.set_blocking(end, False)
@@ -86,7 +85,7 @@ def _serve(control: socket.socket, guard: socket.socket) -> None:
     signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     lanes: dict[int, int] = {}
     own = [control.fileno(), guard.fileno(), wake_out, wake_in]
-    waiting = select.poll()  # which minds no descriptor's number: the engine may have thousands
+    waiting = select.poll()  # unlike select, it has no limit on descriptor numbers
     for descriptor in own[:3]:
         waiting.register(descriptor, select.POLLIN)
     while True:
@@ -97,12 +96,12 @@ def _serve(control: socket.socket, guard: socket.socket) -> None:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake_out, 4096)
             _reap(control, lanes)
-        if control.fileno() in ready and not _obey(control, lanes, own):
+        if control.fileno() in ready and not _handle(control, lanes, own):
             return
 
 
-def _obey(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
-    """Do what the engine says; False when it is gone."""
+def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
+    """Handle one request of the engine; False if it is gone."""
     data, descriptors, _, _ = socket.recv_fds(control, MESSAGE.size, FORKED_WITH)
     while data and len(data) < MESSAGE.size:
         more = control.recv(MESSAGE.size - len(data))
@@ -113,7 +112,7 @@ def _obey(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool
         return False
     kind, lane, _ = MESSAGE.unpack(data)
     if kind == KILL:
-        # The engine asks for another worker of a lane only after the last one has ended.
+        # The engine requests another worker of a lane only after the last one has ended.
         for child in [child for child, its in lanes.items() if its == lane]:
             tree.kill_tree(child)
         return True
@@ -131,7 +130,7 @@ def _become_worker(lane: int, descriptors: list[int], supervisor: int, own: list
     code = 1
     try:
         tree.signal_at_parents_end(signal.SIGKILL)
-        if os.getppid() != supervisor:  # it died before that
+        if os.getppid() != supervisor:  # it died before this
             os._exit(1)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
@@ -155,7 +154,7 @@ def _become_worker(lane: int, descriptors: list[int], supervisor: int, own: list
 
 
 def _reap(control: socket.socket, lanes: dict[int, int]) -> None:
-    """Report workers that ended; end what they left behind."""
+    """Report workers that exited, and kill what they left behind."""
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)

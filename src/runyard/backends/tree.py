@@ -1,7 +1,7 @@
-"""Process trees: their members, their end, their memory. Daemonised members included.
+"""Process trees: finding, killing and measuring them, daemonised members included.
 
-On Linux a worker adopts its orphaned descendants (it is a "subreaper"), so that a child which left
-its group and session is still found below it.
+On Linux a worker adopts its orphaned descendants (it is a "subreaper"), so that a child that left
+its process group and session is still found below it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Let descendants whose parent died become this process's own children."""
+    """Make descendants whose parent died children of this process."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def signal_at_parents_end(number: int) -> None:
-    """Have the kernel send this process a signal when the thread that started it ends (Linux)."""
+    """Have the kernel send this process a signal when its parent thread ends (Linux)."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def members(pid: int) -> list[int]:
-    """Every descendant of a process."""
+    """All descendants of a process."""
     import psutil
 
     try:
@@ -38,17 +38,18 @@ def members(pid: int) -> list[int]:
 
 
 def kill_tree(pid: int) -> None:
-    """End a process and every descendant.
+    """Kill a process and all its descendants.
 
-    Itself first, so that it starts no more; what a descendant starts meanwhile falls to whoever
-    adopts orphans. Nothing is stopped beforehand: it would stay so if this process died here.
+    The process is killed first, so that it starts no more; what a descendant starts meanwhile is
+    left to the adopter of orphans. Nothing is stopped beforehand: it would remain stopped if this
+    process died here.
     """
     for member in (pid, *members(pid)):
         _signal(member, signal.SIGKILL)
 
 
 def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:
-    """End every descendant of a process but the spared children and what is below them."""
+    """Kill all descendants of a process except the spared children and their descendants."""
     if pid == os.getpid() and not _has_children():
         return
     import psutil
@@ -68,7 +69,7 @@ def kill_below(pid: int, *, spare: frozenset[int] = frozenset()) -> None:
 
 
 def end_trees(pids: list[int], seconds: float = 5.0) -> None:
-    """End processes that may be anybody's children, with their descendants, and wait for it."""
+    """Kill processes with their descendants, and wait for their end. They need not be children."""
     until = time.monotonic() + seconds
     for pid in pids:
         kill_tree(pid)
@@ -77,7 +78,7 @@ def end_trees(pids: list[int], seconds: float = 5.0) -> None:
 
 
 def resident(pid: int) -> int:
-    """Bytes in memory of a process and its descendants."""
+    """Resident memory of a process and its descendants in bytes."""
     import psutil
 
     total = 0

@@ -1,80 +1,53 @@
-"""A pool: the supervisor and its workers, as the engine sees them. Kept warm between runs."""
+"""A worker pool: the supervisor and its workers, as the engine sees them."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import enum
 import os
 import selectors
-import signal
 import socket
-import subprocess
-import sys
-import sysconfig
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Mapping
 
-from runyard import interrupts
 from runyard.attempt.lane_status import LaneStatus
-from runyard.attempt.wire import LossCause, Report
+from runyard.attempt.wire import LossCause
 from runyard.backends import tree
+from runyard.backends.base import SentChunks
+from runyard.backends.channel import Channel, Poller
+from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
 from runyard.backends.supervisor import ENDED, FORK, KILL, MESSAGE, STARTED
-from runyard.backends.worker import LENGTH
 from runyard.spec.hash_seed import seeded
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 SILENT_SECONDS = 2.0
-"""A supervisor that has not done what it was asked for so long may be stopped."""
+"""How long a request may stay unanswered before the supervisor is taken to be stopped."""
 
 ANSWER_SECONDS = 10.0
-"""So long it has after it was continued before another one takes its place,"""
+"""How long a continued supervisor has to answer before it is replaced."""
 
 START_SECONDS = 60.0
-"""and so long the first time, since its interpreter may still be starting."""
+"""The same for its first answer, since its interpreter may still be starting."""
 
-_START = (
-    "import sys; sys.path[:] = {path!r}; from runyard.backends.supervisor import main; main({fd})"
-)
+END_SECONDS = 10.0
 
 
-class Lane:
+class WorkerHandle:
     """The engine's end of one worker."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.pid: int | None = None
-        self.channel: socket.socket | None = None
-        self.incoming = bytearray()
-        self.outgoing = bytearray()
-        self.sent: list[int] = []  # chunks under way, oldest first
-        self.tasks = 0  # since the worker started
-        self.asked: float | None = None  # when the supervisor was asked for what it has not done
+    def __init__(self, number: int, channel: Channel) -> None:
+        self.number = number  # of its lane in this pool
+        self.channel = channel
+        self.pid: int | None = None  # None: not started yet, or ended
+        self.sent = SentChunks()
+        self.asked: float | None = time.monotonic()  # the oldest request that is not done
         self.cut_off: float | None = None  # when the worker was seen to have closed its channel
-        self.renewing = False  # asked to end, since it has done its share
+        self.renewing = False  # asked to end after its share of tasks
         self.ending: tuple[LaneStatus, LossCause, str] | None = None  # asked to end, and why
 
     @property
     def is_busy(self) -> bool:
         """Whether its worker has something to do, or is being ended."""
-        return bool(self.sent or self.ending or self.renewing)
-
-    def frames(self, decode: Callable[[memoryview], Report]) -> list[Report]:
-        """Whole reports that have come in."""
-        found, at, buffer = [], 0, self.incoming
-        while len(buffer) - at >= LENGTH.size:
-            (size,) = LENGTH.unpack_from(buffer, at)
-            end = at + LENGTH.size + size
-            if len(buffer) < end:
-                break
-            found.append(decode(memoryview(buffer)[at + LENGTH.size : end]))
-            at = end
-        del buffer[:at]
-        return found
+        return bool(self.sent.ids or self.ending or self.renewing)
 
 
 class WorkerPool:
@@ -82,114 +55,72 @@ class WorkerPool:
 
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
         self.key = _pool_key(lanes, environment)
-        self._code = LoadedCode()  # what these workers may have loaded
-        self.lanes = [Lane(number) for number in range(lanes)]
-        self.selector = selectors.DefaultSelector()
-        self.received = memoryview(bytearray(1 << 18))
+        self.workers: list[WorkerHandle] = []
+        self.poller = Poller()
         self.is_lost = False  # the supervisor is gone
+        self._code = LoadedCode()
         self._has_answered = False
-        self._nudged: float | None = None
-        self._looked = 0.0
-        self.control, theirs = socket.socketpair()
-        self._wake_out, self._wake_in = socket.socketpair()
-        self._wake_out.setblocking(False)
-        self._wake_in.setblocking(False)
-        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
-        self.supervisor: subprocess.Popen[bytes] | None = None
+        self._continued: float | None = None  # when a silent supervisor was continued
+        self._checked = 0.0
+        self._supervisor: HelperProcess | None = None
         try:
-            self._start(theirs, environment)
-            for lane in self.lanes:
-                self.fork(lane)
+            self._supervisor = HelperProcess(
+                "runyard.backends.supervisor", environment=seeded(environment)
+            )
+            self._control = self._supervisor.socket
+            _warm.opened(self)
+            self.poller.selector.register(self._control, selectors.EVENT_READ, self)
+            for number in range(lanes):
+                self.workers.append(self._forked(number))
         except BaseException:
-            self.release()
+            self.close()
             raise
-        finally:
-            theirs.close()
-
-    def _start(self, theirs: socket.socket, environment: Mapping[str, str] | None) -> None:
-        _all.append(self)
-        self.selector.register(self.control, selectors.EVENT_READ, None)
-        self.selector.register(self._wake_out, selectors.EVENT_READ, None)
-        # Of our own streams it keeps none: it may outlive us by a moment, and must not keep whoever
-        # reads them waiting. Workers get them when they are forked.
-        self.supervisor = subprocess.Popen(
-            [
-                sys.executable,
-                *interpreter_flags(),
-                "-c",
-                _START.format(path=module_path(), fd=theirs.fileno()),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            env=seeded(environment),
-        )
 
     def is_outdated(self, code: Mapping[str, str]) -> bool:
-        """Whether workers may have loaded other code than this, the functions of a batch."""
+        """Whether workers may have loaded an older version of this code."""
         return self._code.has_changed(code)
 
     @property
     def lives(self) -> bool:
-        """Whether there is a supervisor."""
-        return not self.is_lost and self.supervisor is not None and self.supervisor.poll() is None
+        """Whether the supervisor runs."""
+        return not self.is_lost and self._supervisor is not None and self._supervisor.lives
 
-    def fork(self, lane: Lane) -> None:
-        """Have the supervisor start a worker for this lane."""
+    def fork(self, number: int) -> WorkerHandle:
+        """Replace a lane's worker, which has ended."""
+        self.workers[number].channel.close()
+        self.workers[number] = self._forked(number)
+        return self.workers[number]
+
+    def _forked(self, number: int) -> WorkerHandle:
         mine, theirs = socket.socketpair()
-        mine.setblocking(False)
-        lane.__init__(lane.number)  # type: ignore[misc]
-        lane.channel = mine
-        lane.asked = time.monotonic()
-        streams = [_stream(number) for number in (1, 2)]
+        streams = [_stream(descriptor) for descriptor in (1, 2)]
         try:
-            message = MESSAGE.pack(FORK, lane.number, 0)
-            socket.send_fds(self.control, [message], [theirs.fileno(), *streams])
+            message = MESSAGE.pack(FORK, number, 0)
+            socket.send_fds(self._control, [message], [theirs.fileno(), *streams])
         except OSError:
             self.is_lost = True
         finally:
             theirs.close()
             for stream in streams:
                 os.close(stream)
-        self.selector.register(mine, selectors.EVENT_READ, lane)
+        channel = Channel(self.poller, mine)
+        channel.owner = worker = WorkerHandle(number, channel)
+        return worker
 
-    def write(self, lane: Lane, kind: bytes, content: bytes = b"") -> None:
-        """Queue a message for the lane's worker, and send what fits."""
-        lane.outgoing += LENGTH.pack(len(content) + 1) + kind + content
-        self.pump(lane)
-
-    def pump(self, lane: Lane) -> None:
-        """Send what waits; ask to be told when there is room for the rest."""
-        assert lane.channel is not None
+    def kill(self, worker: WorkerHandle) -> None:
+        """Have the supervisor end a worker and everything below it."""
+        worker.asked = worker.asked or time.monotonic()
         try:
-            while lane.outgoing:
-                sent = lane.channel.send(lane.outgoing)
-                del lane.outgoing[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:  # it died; the supervisor will say so
-            lane.outgoing.clear()
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if lane.outgoing else 0)
-        with contextlib.suppress(KeyError):
-            if self.selector.get_key(lane.channel).events != wanted:
-                self.selector.modify(lane.channel, wanted, lane)
-
-    def kill(self, lane: Lane) -> None:
-        """Have the supervisor end the lane's worker and everything below it."""
-        lane.asked = lane.asked or time.monotonic()
-        try:
-            self.control.sendall(MESSAGE.pack(KILL, lane.number, 0))
+            self._control.sendall(MESSAGE.pack(KILL, worker.number, 0))
         except OSError:
             self.is_lost = True
 
-    def news(self) -> list[tuple[int, int]]:
-        """Workers that ended: lane and exit status."""
+    def read_exits(self) -> list[tuple[WorkerHandle, int]]:
+        """Read what the supervisor says: workers that ended, with their exit statuses."""
         data = b""
         try:
             while len(data) % MESSAGE.size or not data:
-                part = self.control.recv(MESSAGE.size * 64)
+                part = self._control.recv(MESSAGE.size * 64)
                 if not part:
                     self.is_lost = True
                     break
@@ -197,208 +128,107 @@ class WorkerPool:
         except OSError:
             self.is_lost = True
         self._has_answered = True
-        ended = []
+        exits = []
         whole = len(data) // MESSAGE.size * MESSAGE.size
         for kind, number, value in MESSAGE.iter_unpack(data[:whole]):
-            lane = self.lanes[number]
+            worker = self.workers[number]
             if kind == STARTED:
-                lane.pid = value
-                if lane.ending is None and not lane.renewing:
-                    lane.asked = None
+                worker.pid = value
+                if worker.ending is None and not worker.renewing:
+                    worker.asked = None
             elif kind == ENDED:
-                lane.pid = lane.asked = None
-                ended.append((number, value >> 32))
-        return ended
+                worker.pid = worker.asked = None
+                exits.append((worker, value >> 32))
+        return exits
 
     def has_lost_supervisor(self) -> bool:
-        """Whether the supervisor is gone, or does not answer; one that is stopped is continued."""
+        """Whether the supervisor is gone or does not answer; a stopped one is continued."""
         now = time.monotonic()
-        if self.is_lost or now - self._looked < LOOK_SECONDS:
+        if self.is_lost or now - self._checked < CHECK_SECONDS:
             return self.is_lost
-        self._looked = now
-        asked = min((lane.asked for lane in self.lanes if lane.asked is not None), default=None)
+        self._checked = now
+        asked = min((each.asked for each in self.workers if each.asked is not None), default=None)
         patience = ANSWER_SECONDS if self._has_answered else START_SECONDS
-        verdict = judged(now, asked, self._nudged, patience)
-        if verdict is Verdict.WELL:
-            self._nudged = None
-        elif verdict is Verdict.SILENT:
-            self._nudged = now
-            self._continue()
-        self.is_lost = verdict is Verdict.HUNG
+        health = health_of(now, asked, self._continued, patience)
+        if health is Health.WELL:
+            self._continued = None
+        elif health is Health.SILENT and self._supervisor is not None:
+            self._continued = now
+            self._supervisor.resume()
+        self.is_lost = health is Health.HUNG
         return self.is_lost
 
-    def _continue(self) -> None:
-        """Let the supervisor and its guard go on, if they are stopped."""
-        if self.supervisor is not None:
-            with contextlib.suppress(OSError):
-                os.killpg(self.supervisor.pid, signal.SIGCONT)
-
-    def end(self) -> None:
-        """End every process at once without the supervisor; return when none is left."""
-        pids = [lane.pid for lane in self.lanes if lane.pid is not None]
-        if self.supervisor is not None and self.supervisor.poll() is None:
-            pids.insert(0, self.supervisor.pid)
+    def kill_all(self) -> None:
+        """Kill every process without the supervisor's help, and wait until none is left."""
+        pids = [worker.pid for worker in self.workers if worker.pid is not None]
+        if self._supervisor is not None and self._supervisor.lives:
+            pids.insert(0, self._supervisor.pid)
         tree.end_trees(pids)
 
-    def wake(self) -> None:
-        with contextlib.suppress(OSError):
-            self._wake_in.send(b"w")
+    def last_lines(self) -> str:
+        """The end of what the supervisor printed."""
+        return "" if self._supervisor is None else self._supervisor.last_lines()
 
-    def calm(self) -> None:
-        """Forget that somebody called `wake`."""
-        with contextlib.suppress(OSError):
-            self._wake_out.recv(4096)
-
-    def last_words(self) -> str:
-        """The end of what the supervisor printed, if it did."""
-        return last_lines(self._log)
-
-    def release(self, *, abandon: bool = False) -> None:
+    def close(self) -> None:
         """Close every descriptor, after which the supervisor ends everything; wait for that."""
-        if self in _all:
-            _all.remove(self)
-        for lane in self.lanes:
-            if lane.channel is not None:
-                lane.channel.close()
-        self.selector.close()
-        self.control.close()
-        self._wake_in.close()
-        self._wake_out.close()
-        self._log.close()
-        if abandon or self.supervisor is None:
-            return
-        self._continue()
-        try:
-            self.supervisor.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            tree.kill_tree(self.supervisor.pid)
-            self.supervisor.wait()
+        self.abandon()
+        if self._supervisor is not None:
+            self._supervisor.resume()
+            self._supervisor.wait(END_SECONDS)
+
+    def abandon(self) -> None:
+        """Close every descriptor."""
+        _warm.closed(self)
+        self.poller.close()  # first: a forked child must not unregister what its parent waits for
+        for worker in self.workers:
+            worker.channel.close()
+        if self._supervisor is not None:
+            self._supervisor.close()
 
 
-class Verdict(enum.Enum):
-    """What the engine thinks of a supervisor."""
+class Health(enum.Enum):
+    """Whether a supervisor does what it is asked for."""
 
     WELL = "well"
     WAITING = "waiting"  # for an answer
     SILENT = "silent"  # for too long: it may be stopped
-    HUNG = "hung"  # it did not answer when it was continued
+    HUNG = "hung"  # it did not answer after it was continued
 
 
-def judged(now: float, asked: float | None, nudged: float | None, patience: float) -> Verdict:
-    """What to think of a supervisor by its oldest unanswered request, and when it was continued.
+def health_of(now: float, asked: float | None, continued: float | None, patience: float) -> Health:
+    """A supervisor's health by its oldest open request, and when it was continued.
 
     The engine may have been stopped itself, so a supervisor always gets time after SIGCONT.
     """
     if asked is None:
-        return Verdict.WELL
-    if nudged is None:
-        return Verdict.SILENT if now - asked > SILENT_SECONDS else Verdict.WAITING
-    return Verdict.HUNG if now - nudged > patience else Verdict.WAITING
-
-
-def last_lines(log: BinaryIO, most: int = 5) -> str:
-    """The last lines of a log that is open."""
-    size = os.fstat(log.fileno()).st_size
-    text = os.pread(log.fileno(), 4000, max(0, size - 4000)).decode(errors="replace")
-    return "\n".join(line.rstrip() for line in text.splitlines()[-most:])
+        return Health.WELL
+    if continued is None:
+        return Health.SILENT if now - asked > SILENT_SECONDS else Health.WAITING
+    return Health.HUNG if now - continued > patience else Health.WAITING
 
 
 def _stream(number: int) -> int:
-    """A copy of one of this process's standard streams, or of nowhere if it is closed."""
+    """A copy of one of this process's standard streams, or /dev/null if it is closed."""
     try:
         return os.dup(number)
     except OSError:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def module_path() -> list[str]:
-    """Where this process finds its modules, in words that hold in any directory."""
-    return [place or os.getcwd() for place in sys.path]
-
-
-def interpreter_flags() -> list[str]:
-    """The flags of this interpreter that change what code does."""
-    flags = ["-O" * bool(sys.flags.optimize == 1), "-OO" * bool(sys.flags.optimize > 1)]
-    flags += ["-B" * bool(sys.flags.dont_write_bytecode), "-s" * bool(sys.flags.no_user_site)]
-    flags += [f"-W{option}" for option in sys.warnoptions if option != "error"]
-    return [flag for flag in flags if flag]
-
-
-# Warm pools of this process, waiting for their next batch.
-_taking = threading.Lock()
-_idle: list[WorkerPool] = []
-_all: list[WorkerPool] = []
-
-
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
-
-
-class LoadedCode:
-    """What workers may have loaded: functions they ran, and this process's own modules."""
-
-    def __init__(self) -> None:
-        self._versions: dict[str, int | str] = {**_module_files()}
-
-    def has_changed(self, code: Mapping[str, str]) -> bool:
-        """Whether a module's file, or one of these functions, has changed since the last time.
-
-        A function may import modules that only workers have loaded; its fingerprint covers them.
-        """
-        before = self._versions
-        now: dict[str, int | str] = {**_module_files(), **code}
-        self._versions = before | now
-        return any(before.get(place, version) != version for place, version in now.items())
-
-
-def _module_files() -> dict[str, int]:
-    """The loaded modules that are no library's, by file, with the time of their last change."""
-    found = {}
-    for module in list(sys.modules.values()):
-        place = getattr(module, "__file__", None)
-        if place and not place.startswith(_LIBRARIES):
-            with contextlib.suppress(OSError):
-                found[place] = Path(place).stat().st_mtime_ns
-    return found
-
-
 def _pool_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
-    return lanes, os.getpid(), os.getcwd(), tuple(sorted(seeded(environment).items()))
+    return lanes, os.getcwd(), tuple(sorted(seeded(environment).items()))
+
+
+_warm: WarmCache[WorkerPool] = WarmCache()
+
+close_pools = _warm.close
 
 
 def take_pool(lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
+    """A pool for this directory and environment, warm if there is one."""
     key = _pool_key(lanes, environment)
-    with _taking:
-        found = next((c for c in _idle if c.key == key and c.lives), None)
-        others = [pool for pool in _idle if pool is not found]
-        _idle.clear()
-    for pool in others:
-        pool.release()
+    found = _warm.take(lambda pool: pool.key == key and pool.lives)
     return found or WorkerPool(lanes, environment)
 
 
-def keep_pool(pool: WorkerPool) -> None:
-    """Let a pool wait for the next batch."""
-    with _taking:
-        _idle.append(pool)
-
-
-def close_pools() -> None:
-    """End every warm worker of this process."""
-    with interrupts.handled(signal.SIG_IGN):  # it takes a moment, and then the process ends
-        while _idle:
-            _idle.pop().release()
-
-
-def _forget_after_fork() -> None:
-    """A forked child must not hold the sockets by which the supervisor knows that we live."""
-    for pool in _all:
-        with contextlib.suppress(OSError):
-            pool.release(abandon=True)
-    _all.clear()
-    _idle.clear()
-
-
-atexit.register(close_pools)
-os.register_at_fork(after_in_child=_forget_after_fork)
+keep_pool = _warm.keep

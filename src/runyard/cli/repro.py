@@ -22,7 +22,7 @@ from runyard.errors import BadTarget, TaskTimeout, UsageError
 from runyard.spec.hash_seed import own_seed, pinned, shown
 
 if TYPE_CHECKING:
-    from runyard.attempt.program import Call
+    from runyard.attempt.program import TaskFunction
     from runyard.attempt.wire import Emission, Job
     from runyard.spec.outcome import OutcomeRow
     from runyard.spec.task import Target
@@ -133,14 +133,14 @@ class Rerun:
         runner = Runner(program, 0, lane_status, Output(), self._emitted)
         attempt = 0 if self.before is None else self.before.attempt
         chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
-        work = next(iter(program.work(chunk)))
+        ready = next(iter(program.tasks(chunk)))
         if pdb:
-            work.call = _watched(work.call)
+            ready.target = _watched(ready.target)
         follow_threads()
         enter(runner)
         try:
             with _limit(None if pdb else self._timeout()):
-                made = runner.run(work)
+                made = runner.run(ready)
         finally:
             enter(None)
             runner.rest()
@@ -203,8 +203,8 @@ class Rerun:
         self._session.note(f"event {emission.kind}: {decode(emission.data)}")
 
 
-def _watched(call: Call) -> Call:
-    """The same call, opening the debugger where it raises."""
+def _watched(target: TaskFunction) -> TaskFunction:
+    """The same function, with the debugger where it raises."""
     import pdb
 
     def look(error: Exception) -> None:
@@ -213,20 +213,20 @@ def _watched(call: Call) -> Call:
 
     def function(**params: Any) -> Any:
         try:
-            return call.function(**params)
+            return target.function(**params)
         except Exception as error:
             look(error)
             raise
 
     async def coroutine(**params: Any) -> Any:
         try:
-            return await call.function(**params)
+            return await target.function(**params)
         except Exception as error:
             look(error)
             raise
 
-    watched: Callable[..., Any] = coroutine if call.is_coroutine else function
-    return call._replace(function=watched)
+    watched: Callable[..., Any] = coroutine if target.is_coroutine else function
+    return target._replace(function=watched)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from runyard import clock, faults
-from runyard.attempt.trouble import Trouble
+from runyard.attempt.system_failure import SystemFailure
 from runyard.attempt.wire import Change, LossCause, Report
 from runyard.events import Progress
 from runyard.schedule import policy
@@ -45,7 +45,7 @@ class Loop:
         self._shown = 0.0  # when progress was last published
         self._told_unready = False  # the user knows that the store takes nothing
         self._told_change = False  # the user knows that tasks change their worker
-        self._trouble: Trouble | None = None  # of Runyard's own, in a lane
+        self._failure: SystemFailure | None = None  # of Runyard's own, in a lane
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Start nothing more, and finish what runs. Callable from a signal handler."""
@@ -72,8 +72,8 @@ class Loop:
             self._check_for_end()
             if self._is_over():
                 self._run.publish(self.progress())
-                if self._trouble is not None:
-                    raise self._trouble.error()
+                if self._failure is not None:
+                    raise self._failure.error()
                 return self._ending or End.FINISHED
             if self._ending is None:
                 self._tasks.ready.release_due(clock.monotonic())
@@ -128,7 +128,7 @@ class Loop:
         if not self._run.batch.listed:  # followers in a list come with the commit
             self._feeder.look_again()
         self._warn_of_change(report.change)
-        self._note_trouble(report.trouble)
+        self._note_failure(report.system_failure)
         self._tasks.reported(sent, report)
 
     def _warn_of_change(self, change: Change | None) -> None:
@@ -142,12 +142,12 @@ class Loop:
             "and what may have seen the change ran again"
         )
 
-    def _note_trouble(self, trouble: Trouble | None) -> None:
+    def _note_failure(self, failure: SystemFailure | None) -> None:
         """End the run, once what runs has ended, where a lane can't run tasks at all."""
-        if trouble is None or self._trouble is not None:
+        if failure is None or self._failure is not None:
             return
-        self._trouble = trouble
-        self._run.warn(f"no further tasks are started: {trouble.error().message}")
+        self._failure = failure
+        self._run.warn(f"no further tasks are started: {failure.error().message}")
         self.stop()
 
     # What others ask

@@ -1,4 +1,4 @@
-"""What every backend does, with any number of workers. A new one runs through this suite too."""
+"""What every backend does, with any number of workers. A new backend must pass this suite."""
 
 from __future__ import annotations
 
@@ -152,7 +152,9 @@ def test_mapping_closures_over_different_values_gives_different_results(
 # Failures
 
 
-def test_a_failure_says_what_and_where_and_costs_nobody_else(place: Place, yard: ry.Yard) -> None:
+def test_a_failure_says_what_and_where_and_affects_no_other_task(
+    place: Place, yard: ry.Yard
+) -> None:
     result = place.run(yard, ry.grid(fails, x=range(20)))
     assert (result.stats.completed, result.stats.failed) == (10, 10)
     outcome = result.outcome(5)
@@ -173,7 +175,7 @@ def test_an_error_may_bring_a_value_and_a_trace(place: Place, yard: ry.Yard) -> 
     shown, unencodable = result.outcomes()
     assert shown.value == {"timeout": 30.0}
     assert unencodable.value is None
-    note = "no (what it brought is not recorded: a value of type object can't be recorded)"
+    note = "no (its value is not recorded: a value of type object can't be recorded)"
     for outcome, message in ((shown, "no"), (unencodable, note)):
         assert outcome.status is ry.Status.FAILED
         assert outcome.error is not None
@@ -202,7 +204,7 @@ STRANGE = {
 }
 
 
-def test_whatever_a_task_raises_is_its_own_failure(place: Place, yard: ry.Yard) -> None:
+def test_any_error_of_a_task_is_its_own_failure(place: Place, yard: ry.Yard) -> None:
     batch = ry.grid(raises_strangely, how=list(STRANGE), replicates=2)
     result = place.run(yard, batch, deadline="20s")
     assert result.end == "finished"
@@ -491,7 +493,7 @@ def test_nothing_is_kept_when_capture_is_off(
     assert yard.printed(result.name, 0) == {}
 
 
-def test_strange_output_hurts_nobody(place: Place, yard: ry.Yard) -> None:
+def test_strange_output_does_no_harm(place: Place, yard: ry.Yard) -> None:
     result = place.run(yard, ry.grid(prints_strangely, x=range(6)))
     assert list(result.values()) == list(range(6))
     for task in range(6):
@@ -669,7 +671,7 @@ def test_a_template_that_is_not_there_is_refused(place: Place, yard: ry.Yard) ->
     assert result.stats.completed == 1
 
 
-def test_a_task_that_destroys_its_workspace_hurts_nobody(place: Place, yard: ry.Yard) -> None:
+def test_a_task_that_destroys_its_workspace_does_no_harm(place: Place, yard: ry.Yard) -> None:
     def destroys(ctx: ry.Context, x: int) -> int:
         import shutil
 

@@ -1,4 +1,4 @@
-"""Order, limits, cancelling, stopping and going on: on every backend, with any number of lanes."""
+"""Order, limits, cancelling, stopping and resuming: on every backend, with any number of lanes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_what_comes_after_a_failure_is_cancelled_and_the_rest_runs(
     assert sorted(notes(gate)) == ["good", "other"]
 
 
-def test_listed_tasks_have_limits_of_their_own(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_listed_tasks_have_their_own_limits(yard: ry.Yard, gate: str, place: Place) -> None:
     batch = listed(
         gate,
         ry.Task(fails_until, {"attempts": 1}, "once", retries=1),
@@ -176,7 +176,7 @@ def test_a_task_that_runs_too_long_fails_and_costs_no_neighbour(
     assert result.outcome(0).seconds >= 0.3
 
 
-def test_a_late_result_is_never_let_in(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_a_late_result_is_never_recorded(yard: ry.Yard, gate: str, place: Place) -> None:
     batch = ry.grid(first_held, params={"folder": gate}, x=range(3))
     result = place.run(yard, batch, timeout=0.2, deadline="40s")
     digest = result.digest
@@ -189,7 +189,7 @@ def test_a_late_result_is_never_let_in(yard: ry.Yard, gate: str, place: Place) -
 
 
 @unless(lambda place: place.can.hard_kill)  # it is ended instead
-def test_a_task_out_of_time_is_told(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_a_task_out_of_time_is_notified(yard: ry.Yard, gate: str, place: Place) -> None:
     result = place.run(yard, ry.batch(told_to_cancel, params={"folder": gate}), timeout=0.2)
     assert kinds(result) == {0: "TaskTimeout"}
     assert Path(gate, "told").exists()
@@ -222,7 +222,7 @@ def holds_once(ctx: ry.Context, folder: str) -> int:
     return ctx.attempt
 
 
-def test_a_listed_task_has_a_time_limit_of_its_own(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_a_listed_task_has_its_own_time_limit(yard: ry.Yard, gate: str, place: Place) -> None:
     batch = listed(
         gate,
         ry.Task(held, {"folder": gate, "x": 1}, "short", timeout=0.2),
@@ -237,7 +237,7 @@ def test_quick_tasks_never_run_into_a_time_limit(yard: ry.Yard, place: Place) ->
     assert result.stats.completed == 500
 
 
-def test_a_run_ends_at_its_deadline_and_goes_on_later(
+def test_a_run_ends_at_its_deadline_and_is_resumed_later(
     yard: ry.Yard, gate: str, place: Place
 ) -> None:
     batch = ry.grid(paced, params={"folder": gate}, x=range(400))
@@ -336,7 +336,9 @@ def test_a_running_task_is_cancelled_and_its_neighbours_finish(
 @unless(
     lambda place: place.can.hard_kill or place.backend == "serial"
 )  # it is ended instead, or ends by itself
-def test_a_running_task_that_is_cancelled_is_told(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_a_running_task_that_is_cancelled_is_notified(
+    yard: ry.Yard, gate: str, place: Place
+) -> None:
 
     def interfere() -> None:
         assert eventually(Path(gate, "started").exists)
@@ -374,7 +376,7 @@ def test_a_whole_batch_is_cancelled_while_it_runs(
     assert result.digest is not None
 
 
-def test_a_batch_that_nobody_runs_is_cancelled_at_once(yard: ry.Yard, place: Place) -> None:
+def test_a_batch_that_no_engine_runs_is_cancelled_at_once(yard: ry.Yard, place: Place) -> None:
     name = yard.submit(ry.grid(double, x=range(5)))
     assert yard.cancel(name, 3) == 1
     assert yard.cancel(name) == 4
@@ -450,7 +452,7 @@ def test_a_stop_finishes_what_runs_and_a_resume_does_the_rest_once(
     assert unbroken.digest == resumed.digest
 
 
-def test_a_stopped_list_of_tasks_goes_on(yard: ry.Yard, gate: str, place: Place) -> None:
+def test_a_stopped_list_of_tasks_is_resumed(yard: ry.Yard, gate: str, place: Place) -> None:
     tasks = [ry.Task(paced, {"folder": gate, "x": n}, f"{n}") for n in range(200)]
     batch = listed(gate, *tasks, noting(gate, "last", ("0", "199")))
     stopped(place, yard, gate, batch)
@@ -632,7 +634,7 @@ def runs(pid: int) -> bool:
 
 
 @unless(lambda place: not place.can.memory_limit)  # memory is shared with the engine
-def test_a_task_past_its_memory_fails_and_its_neighbours_do_not(
+def test_a_task_above_its_memory_limit_fails_and_its_neighbours_do_not(
     yard: ry.Yard, place: Place
 ) -> None:
     batch = ry.grid(sample_tasks.allocates, megabytes=[1, 2, 600, 3, 4])
@@ -691,7 +693,7 @@ def test_a_task_that_moves_elsewhere_does_not_take_its_neighbours_along(
 @pytest.mark.parametrize(
     "function", [sample_tasks.prints_past_python, sample_tasks.prints_from_a_child]
 )
-def test_what_is_printed_past_python_is_kept_with_its_task(
+def test_output_that_bypasses_python_is_kept_with_its_task(
     yard: ry.Yard, place: Place, function: Any
 ) -> None:
     result = place.run(yard, ry.grid(function, x=range(12)))

@@ -1,4 +1,4 @@
-"""Corners that a long-lived engine meets sooner or later, on every backend."""
+"""Edge cases that a long-lived engine will meet, on every backend."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_run_inside_a_task_leaves_the_task_as_it_was(place: Place, yard: ry.Ya
         assert output(yard, result, task) == f"before {task}\nafter {task}\n"
 
 
-def test_a_thread_that_outlives_its_task_hurts_nobody(
+def test_a_thread_that_outlives_its_task_does_no_harm(
     place: Place, yard: ry.Yard, gate: str
 ) -> None:
     def leaves_a_thread(ctx: ry.Context, folder: str, x: int) -> int:
@@ -79,7 +79,7 @@ def test_a_thread_that_outlives_its_task_hurts_nobody(
         assert eventually(lambda: len(list(Path(gate).glob("lingered-*"))) == 4)
 
 
-def test_a_cancel_callback_that_fails_hurts_nobody(place: Place, yard: ry.Yard, gate: str) -> None:
+def test_a_cancel_callback_that_fails_does_no_harm(place: Place, yard: ry.Yard, gate: str) -> None:
     def waits(ctx: ry.Context, folder: str, x: int) -> int:
         if x == 0:
             ctx.on_cancel(lambda: 1 / 0)
@@ -91,7 +91,7 @@ def test_a_cancel_callback_that_fails_hurts_nobody(place: Place, yard: ry.Yard, 
     assert kinds(result) == {0: "TaskTimeout"}
 
 
-def test_a_task_that_emits_much_loses_nothing(place: Place, yard: ry.Yard) -> None:
+def test_a_task_that_emits_many_events_loses_none(place: Place, yard: ry.Yard) -> None:
     def chatters(ctx: ry.Context, x: int) -> int:
         for number in range(1000):
             ctx.emit("n", number=number)
@@ -115,7 +115,7 @@ def test_an_event_that_can_not_be_recorded_fails_its_task(place: Place, yard: ry
     assert kinds(place.run(yard, ry.batch(emits_a_set))) == {0: "NotEncodable"}
 
 
-def test_an_event_that_is_no_text_or_too_large_costs_its_own_task_alone(
+def test_an_event_that_is_not_text_or_too_large_costs_its_own_task_alone(
     place: Place, yard: ry.Yard
 ) -> None:
     def emits(ctx: ry.Context, what: str) -> str:
@@ -140,7 +140,7 @@ def test_an_event_that_is_no_text_or_too_large_costs_its_own_task_alone(
     assert (told["kind"], told["data"]) == ("a\0b", {"name": "c\0d"})
 
 
-def test_a_logged_line_that_is_no_text_is_shown_escaped(place: Place, yard: ry.Yard) -> None:
+def test_a_logged_line_that_is_not_text_is_shown_escaped(place: Place, yard: ry.Yard) -> None:
     def logs_a_name(ctx: ry.Context) -> bool:
         ctx.log.warning("no such file: %s", "caf\udce9")
         ctx.log.info("x" * 20_000_000)
@@ -186,7 +186,7 @@ def test_a_task_that_hangs_among_many_quick_ones_costs_itself_alone(
     assert result.stats.completed == 1499
 
 
-@unless(lambda place: place.workers == 1)  # there is nobody else to do it
+@unless(lambda place: place.workers == 1)  # no other lane could do it
 def test_one_long_task_does_not_hold_up_what_waits_behind_it(
     place: Place, yard: ry.Yard, gate: str
 ) -> None:
@@ -356,7 +356,7 @@ def test_a_mistake_in_the_call_is_named_and_leaves_nothing_running(
     batch = ry.grid(double, x=[1])
     with pytest.raises(BadSpec, match="no option 'speed'"):
         place.run(yard, batch, speed=3)
-    with pytest.raises(UsageError, match="workers is 0"):
+    with pytest.raises(UsageError, match="not a valid number of workers: 0"):
         yard.run(batch, backend=place.backend, workers=0)
     with pytest.raises(BadSpec, match="no parameter 'y'"):
         place.run(yard, ry.grid("sample_tasks:double", y=[1]))
@@ -381,7 +381,7 @@ def test_a_handler_of_events_that_fails_or_is_slow_does_not_hurt_the_run(
 # Leftovers
 
 
-def test_an_alarm_that_somebody_else_has_set_still_rings(place: Place, yard: ry.Yard) -> None:
+def test_an_alarm_set_by_other_code_still_rings(place: Place, yard: ry.Yard) -> None:
     rung: list[int] = []
     handler = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
     timer = signal.setitimer(signal.ITIMER_REAL, 1.0)

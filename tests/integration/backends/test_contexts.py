@@ -1,4 +1,4 @@
-"""A context belongs to its task for ever, and so do the threads that the task starts."""
+"""A context belongs to its task forever, and so do the threads that the task starts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_tasks_own_threads_belong_to_it(
 
 
 def refusal(call: Any) -> str:
-    """What is said when something is refused."""
+    """The message of a refusal."""
     try:
         call()
     except UsageError as error:
@@ -79,7 +79,7 @@ def refusal(call: Any) -> str:
 
 
 def outlives(ctx: ry.Context, folder: str, x: int) -> Any:
-    """The first task leaves a thread behind, which looks around while the second one runs."""
+    """The first task leaves a thread behind, which looks for a context during the second one."""
     looked, second = Path(folder, "looked"), Path(folder, "second")
     if x == 0:
         own = [ctx.task, ctx.params, ctx.seed, ctx.replicate]
@@ -111,8 +111,8 @@ def test_a_thread_that_outlives_its_task_never_sees_the_next_one(
     same, (context, workspace, emit) = eval(text)
     assert same
     assert context == "this thread belongs to task 0 of b, which has ended"
-    assert workspace == "workspace of task 0 of b is gone: the task has ended"
-    assert emit == "emit() of task 0 of b is gone: the task has ended"
+    assert workspace == "can't use workspace of task 0 of b: the task has ended"
+    assert emit == "can't use emit() of task 0 of b: the task has ended"
     assert not [e for e in yard.events("b") if e["event"] == "TaskEmitted"]
 
 
@@ -120,7 +120,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def pooled(ctx: ry.Context, x: int) -> list[Any]:
-    """A pool that the first task makes and all use."""
+    """A pool made by the first task and used by all."""
     global _pool
     _pool = _pool or ThreadPoolExecutor(1)
     found = [_pool.submit(refusal, seen).result(), _pool.submit(lambda: ctx.task).result()]

@@ -32,7 +32,7 @@ def batch(folder: str, seed: int = 7) -> ry.Batch:
 
 @pytest.fixture(scope="module")
 def measure(folder: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ry.Result]:
-    """What an unbroken run one after another gives."""
+    """The digest of an uninterrupted serial run."""
     with ry.Yard(tmp_path_factory.mktemp("measure")) as yard:
         yield PLACES[0].run(yard, batch(folder), **OPTIONS)
 

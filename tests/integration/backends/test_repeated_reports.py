@@ -13,7 +13,7 @@ from runyard.backends.serial import SerialBackend
 
 
 class Stammering(SerialBackend):
-    """Says everything twice, and what it has said once more with what comes next."""
+    """Sends every report twice, and once more together with the next one."""
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)

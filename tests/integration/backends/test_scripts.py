@@ -1,4 +1,4 @@
-"""Programs as people write them, run as programs."""
+"""Programs as users write them, run as programs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ for backend in ("serial", "processes"):
 
 
 @pytest.mark.parametrize("backend", ["async", "threads"])
-def test_a_task_that_hangs_for_ever_does_not_keep_the_program_from_ending(
+def test_a_task_that_hangs_forever_does_not_keep_the_program_from_ending(
     tmp_path: Path, backend: str
 ) -> None:
     lines = typed(
@@ -177,7 +177,7 @@ print([outcome.error.kind for outcome in result.outcomes()])
 
 
 @pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
-def test_a_task_that_closes_its_stdout_hurts_nobody(tmp_path: Path, backend: str) -> None:
+def test_a_task_that_closes_its_stdout_does_no_harm(tmp_path: Path, backend: str) -> None:
     lines = typed(
         tmp_path,
         f"""
@@ -198,7 +198,7 @@ print(result.end, sorted(result.values())[-5:])
 
 
 @pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
-def test_a_task_may_do_to_its_streams_whatever_it_likes(tmp_path: Path, backend: str) -> None:
+def test_a_task_may_do_anything_to_its_streams(tmp_path: Path, backend: str) -> None:
     lines = typed(
         tmp_path,
         f"""
@@ -308,7 +308,7 @@ with ry.Executor(1) as executor:
     assert lines[6] == "[70, 80]"
 
 
-def test_a_task_that_starts_a_run_of_its_own_gets_an_answer(tmp_path: Path) -> None:
+def test_a_task_that_starts_another_run_gets_its_result(tmp_path: Path) -> None:
     lines = typed(
         tmp_path,
         """

@@ -153,8 +153,8 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
 def _workers() -> list[psutil.Process]:
     """Processes that a supervisor has forked, which a guard has forked: they play."""
     me = psutil.Process()
-    wardens = [each for guard in me.children() for each in guard.children()]
-    return [worker for supervisor in wardens for worker in supervisor.children()]
+    supervisors = [each for guard in me.children() for each in guard.children()]
+    return [worker for supervisor in supervisors for worker in supervisor.children()]
 
 
 def test_what_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_ablations_are_one_command_and_one_table(runyard: Runyard) -> None:
         (("--grid", "promote_at=many"), "not a list of numbers"),
         (("--grid", "promotion=4"), "unknown rule 'promotion'"),
         (("--without", "votes"), "votes"),
-        (("--parts", "nowhere:parts"), "there is no module 'nowhere'"),
+        (("--parts", "nowhere:parts"), "no module named 'nowhere'"),
         (("--tag", "../up"), "../up"),
         (("--tag", ""), "the tag is empty"),
         (("--grid", "promote_at=4,4"), "each once"),

@@ -1,4 +1,4 @@
-"""What a cluster is asked for, where code and files are, and what happens where Ray is not."""
+"""Resources of a cluster, where code and files are, and what happens without Ray."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def double(x: int) -> int:
 # Resources
 
 
-def test_what_no_node_has_is_an_error_that_names_it(yard: ry.Yard, ray_head: str) -> None:
+def test_resources_that_no_node_has_are_an_error_that_names_them(
+    yard: ry.Yard, ray_head: str
+) -> None:
     with pytest.raises(BackendError) as caught:
         yard.run(ry.grid(double, x=range(4)), backend="ray", cpus=64, resources={"licence": 1})
     assert "64 CPU, 1 licence" in str(caught.value)
@@ -49,7 +51,7 @@ def test_what_no_node_has_is_an_error_that_names_it(yard: ry.Yard, ray_head: str
     assert yard.status()[0].stats.done == 0
 
 
-def test_what_others_use_is_waited_for_and_a_stop_is_heard_meanwhile(
+def test_a_run_waits_for_resources_in_use_and_can_be_stopped_meanwhile(
     yard: ry.Yard, ray_head: str, tmp_path: Path
 ) -> None:
     script = """
@@ -96,7 +98,7 @@ def test_a_batch_says_what_a_task_needs_and_its_environment(yard: ry.Yard, ray_h
     assert result.recorded.options.cpus == 2
 
 
-def test_elsewhere_what_a_task_needs_is_a_notice(yard: ry.Yard) -> None:
+def test_on_other_backends_the_resources_of_a_task_are_a_notice(yard: ry.Yard) -> None:
     said: list[str] = []
     yard.run(ry.grid(double, x=[1]), backend="serial", cpus=2, gpus=1, on_event=notices(said))
     assert any("cpus, gpus has no effect on serial" in text for text in said)
@@ -114,7 +116,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Head, Path
         yield head, project
 
 
-def test_code_travels_to_a_node_that_does_not_have_it_and_files_come_back(
+def test_code_is_sent_to_a_node_that_does_not_have_it_and_files_come_back(
     apart: tuple[Head, Path], tmp_path: Path
 ) -> None:
     head, project = apart
@@ -256,8 +258,8 @@ def test_a_program_that_has_joined_a_cluster_runs_there(tmp_path: Path, ray_head
         "os.environ.pop('RAY_ADDRESS', None)\n"
         "def f(x): return x + 1\n"
         "print(ry.map(f, [1, 2], backend='ray', workers=2, progress=False))\n"
-        "from runyard.backends.ray.link import _idle\n"
-        "print(_idle[0].is_local)\n"
+        "from runyard.backends.ray.client import _warm\n"
+        "print(_warm._idle[0].is_local)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -265,7 +267,7 @@ def test_a_program_that_has_joined_a_cluster_runs_there(tmp_path: Path, ray_head
     assert ended.stdout.splitlines() == ["[2, 3]", "False"], ended.stderr
 
 
-def test_a_second_run_finds_warm_stations(yard: ry.Yard, ray_head: str, tmp_path: Path) -> None:
+def test_a_second_run_finds_warm_actors(yard: ry.Yard, ray_head: str, tmp_path: Path) -> None:
     (tmp_path / "hurry").touch()
     for name in ("one", "two"):
         yard.run(

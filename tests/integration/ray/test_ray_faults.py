@@ -1,4 +1,4 @@
-"""What dies on a Ray cluster costs what it was running, and nothing that is recorded."""
+"""Deaths on a Ray cluster affect the running tasks only, and nothing that is recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def batch(folder: Path, tasks: int = TASKS) -> ry.Batch:
 
 
 def digest_of(batch: ry.Batch) -> str | None:
-    """What an unbroken run one after another gives."""
+    """The digest of an uninterrupted serial run."""
     with ry.Yard("memory:") as yard:
         return yard.run(batch, backend="serial").digest
 
@@ -43,12 +43,12 @@ def run(yard: ry.Yard, batch: ry.Batch, head: Head, **options: Any) -> ry.Result
     return yard.run(batch, backend="ray", ray_address=head.address, **options)
 
 
-def station_of(pid: int) -> psutil.Process:
+def actor_of(pid: int) -> psutil.Process:
     """The actor above a worker."""
     return next(p for p in psutil.Process(pid).parents() if p.name().startswith("ray::"))
 
 
-def test_a_worker_and_a_station_that_are_killed_cost_what_they_were_running(
+def test_a_worker_and_an_actor_that_are_killed_cost_what_they_were_running(
     yard: ry.Yard, tmp_path: Path, ray_head: str
 ) -> None:
     def interfere() -> None:
@@ -56,7 +56,7 @@ def test_a_worker_and_a_station_that_are_killed_cost_what_they_were_running(
         os.kill(notes(tmp_path)[-1][1], signal.SIGKILL)
         seen = len(notes(tmp_path))
         assert eventually(lambda: len(notes(tmp_path)) > seen + 4)
-        station_of(notes(tmp_path)[-1][1]).kill()
+        actor_of(notes(tmp_path)[-1][1]).kill()
         (tmp_path / "hurry").touch()
 
     lost: list[WorkerLost] = []
@@ -112,7 +112,7 @@ def command(*words: str, cwd: Path, **options: Any) -> subprocess.Popen[str]:
 
 
 def started(folder: Path, *place: str) -> subprocess.Popen[str]:
-    """A run from the command line, in a folder with the task's code in it."""
+    """A run from the command line, in a folder with the code of its tasks."""
     source = Path(__file__).parents[2] / "helpers" / "ray_tasks.py"
     (folder / "ray_tasks.py").write_text(source.read_text())
     return command(
@@ -135,16 +135,16 @@ def recorded(folder: Path) -> int:
         return yard.results("patient").stats.completed
 
 
-def test_a_killed_engine_leaves_nothing_running_and_another_cluster_goes_on(
+def test_a_killed_engine_leaves_nothing_running_and_another_cluster_continues(
     tmp_path: Path,
 ) -> None:
     with Head(cpus=2) as head:
         engine = started(tmp_path, "--ray-address", head.address)
         assert eventually(lambda: len(notes(tmp_path)) > 10)
-        stations = {station_of(pid) for _, pid, _ in notes(tmp_path)[-2:] if psutil.pid_exists(pid)}
+        actors = {actor_of(pid) for _, pid, _ in notes(tmp_path)[-2:] if psutil.pid_exists(pid)}
         engine.kill()
         engine.communicate()
-        assert eventually(lambda: not any(_runs(station) for station in stations))
+        assert eventually(lambda: not any(_runs(actor) for actor in actors))
         assert eventually(lambda: not any(psutil.pid_exists(pid) for _, pid, _ in notes(tmp_path)))
     before = recorded(tmp_path)
     assert 0 < before < TASKS
@@ -153,7 +153,7 @@ def test_a_killed_engine_leaves_nothing_running_and_another_cluster_goes_on(
     assert (found["completed"], found["digest"]) == (TASKS, hurried(tmp_path))
 
 
-def test_the_loss_of_the_head_ends_the_run_and_a_resume_goes_on(tmp_path: Path) -> None:
+def test_the_loss_of_the_head_ends_the_run_and_a_resume_continues(tmp_path: Path) -> None:
     with Head(cpus=2) as head:
         engine = started(tmp_path, "--ray-address", head.address)
         assert eventually(lambda: len(notes(tmp_path)) > 10)

@@ -44,7 +44,7 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
 def test_a_function_by_value_comes_with_the_job() -> None:
     target = Target("value", "<lambda>")
     assert load(target, "/", {"<lambda>": dump_function(lambda x: x + 1)})(x=1) == 2
-    with pytest.raises(BadTarget, match="by value and is not here"):
+    with pytest.raises(BadTarget, match="by value and is not available"):
         load(target, "/", {})
 
 
@@ -58,8 +58,8 @@ def test_a_function_by_value_comes_with_the_job() -> None:
         ("import nothing_like_it", "loadable:f", "nothing_like_it"),
         ("def f(:", "loadable:f", "SyntaxError"),
         ("1 / 0", "loadable.py:f", "ZeroDivisionError"),
-        ("", "other.py:f", "no file"),
-        ("", "no_such_module_at_all:f", "no module 'no_such_module_at_all'"),
+        ("", "other.py:f", "no such file"),
+        ("", "no_such_module_at_all:f", "no module named 'no_such_module_at_all'"),
         ("", "loadable.sub:f", "loadable"),
         ("raise SystemExit(3)", "loadable:f", "SystemExit"),
         ("raise SystemExit(3)", "loadable.py:f", "SystemExit"),

@@ -1,4 +1,4 @@
-"""A lane that is given up ends its threads, whatever it is at in that moment."""
+"""An abandoned lane ends its threads, whatever its state."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def at_work() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("runyard")]
 
 
-def test_a_thread_whose_task_ends_as_it_is_given_up_ends_too(tmp_path: Path) -> None:
+def test_a_thread_whose_task_ends_as_it_is_abandoned_ends_too(tmp_path: Path) -> None:
     lane_status = LaneStatusFile(tmp_path / "lane_status", 1, create=True)
     backend = ThreadsBackend(1)
     backend.open(job(tmp_path), lane_status)
     lane = backend._lanes[0]
-    lane.abandon()  # it waits for a chunk by now
-    backend._lanes[0] = type(lane)(0, backend._program, lane_status, backend._inbox)
+    lane.abandon()  # it is waiting for a chunk
+    backend._lanes[0] = backend._start_lane(0)
     backend.close()
     assert eventually(lambda: not at_work(), seconds=10), at_work()
     lane_status.close(remove=True)
 
 
-def test_a_call_thread_started_by_a_lane_that_was_given_up_ends_too(
+def test_a_call_thread_started_by_an_abandoned_lane_ends_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane_status = LaneStatusFile(tmp_path / "lane_status", 1, create=True)
@@ -47,8 +47,8 @@ def test_a_call_thread_started_by_a_lane_that_was_given_up_ends_too(
     lane = backend._lanes[0]
     lane.abandon()
     lane.runner._thread = CallThread()
-    backend._call(lane.cancel)
-    backend._lanes[0] = backend._lane(0)
+    lane.cancel()
+    backend._lanes[0] = backend._start_lane(0)
     backend.close()
     assert eventually(lambda: not at_work(), seconds=10), at_work()
     lane_status.close(remove=True)

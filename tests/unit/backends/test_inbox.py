@@ -4,7 +4,7 @@ import threading
 
 from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.wire import Emission, Loss, LossCause, Report
-from runyard.backends.lanes import Inbox, News
+from runyard.backends.in_process import Inbox, LaneMessage
 
 
 def emission(task: int) -> Emission:
@@ -16,12 +16,12 @@ def test_nothing_comes_from_an_empty_inbox() -> None:
     assert Inbox().take(0.001) == []
 
 
-def test_news_of_a_chunk_become_one_report_in_their_order() -> None:
+def test_messages_of_a_chunk_become_one_report_in_their_order() -> None:
     inbox = Inbox()
     for number in range(3):
-        inbox.put(News(0, 7, number, emission(number)))
-    inbox.put(News(1, 8, 0, emission(9)))
-    inbox.put(News(0, 7, 3, None))
+        inbox.put(LaneMessage(0, 7, number, emission(number)))
+    inbox.put(LaneMessage(1, 8, 0, emission(9)))
+    inbox.put(LaneMessage(0, 7, 3, None))
     first, second = inbox.take(0.0)
     assert isinstance(first, Report)
     assert isinstance(second, Report)
@@ -30,10 +30,10 @@ def test_news_of_a_chunk_become_one_report_in_their_order() -> None:
     assert (second.lane, second.chunk, second.finished) == (1, 8, False)
 
 
-def test_a_chunk_has_ended_though_a_thread_of_its_task_still_speaks() -> None:
+def test_a_chunk_has_ended_even_if_a_thread_of_its_task_still_emits() -> None:
     inbox = Inbox()
-    inbox.put(News(0, 7, 2, None))
-    inbox.put(News(0, 7, 2, emission(1)))
+    inbox.put(LaneMessage(0, 7, 2, None))
+    inbox.put(LaneMessage(0, 7, 2, emission(1)))
     (report,) = inbox.take(0.0)
     assert isinstance(report, Report)
     assert (report.done, report.finished, len(report.emitted)) == (2, True, 1)
@@ -42,7 +42,7 @@ def test_a_chunk_has_ended_though_a_thread_of_its_task_still_speaks() -> None:
 def test_losses_come_last() -> None:
     inbox = Inbox()
     inbox.put(Loss(0, 3, 0, 1.0, 1.0, LossCause.TIMEOUT, "slow"))
-    inbox.put(News(0, 7, 1, None))
+    inbox.put(LaneMessage(0, 7, 1, None))
     kinds = [type(each) for each in inbox.take(0.0)]
     assert kinds == [Report, Loss]
 

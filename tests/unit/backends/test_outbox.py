@@ -1,4 +1,4 @@
-"""What a worker has to say stays in its outbox until it is sent, whatever goes wrong."""
+"""A worker's results stay in its outbox until they are sent, even after errors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from runyard.attempt.wire import (
     decode_report,
     encode_report,
 )
-from runyard.backends.worker import LENGTH, Outbox
+from runyard.backends.channel import LENGTH
+from runyard.backends.outbox import Outbox
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 
 
 class Wire:
-    """An outbox, and what comes out at the other end of its channel."""
+    """An outbox, and the other end of its channel."""
 
     def __init__(self) -> None:
         self._mine, self._theirs = socket.socketpair()
@@ -50,7 +51,7 @@ class Wire:
         return decode_report(self._read(size))
 
     def reports(self) -> list[Report]:
-        """All of them, up to the one that is the chunk's last."""
+        """All reports up to the last one of the chunk."""
         found = [self.report()]
         while not found[-1].finished:
             found.append(self.report())
@@ -83,7 +84,7 @@ def tasks(reports: list[Report]) -> list[int]:
 
 
 def fails_above(size: int) -> Callable[[Report], bytes]:
-    """Encode reports of no more than so many things."""
+    """An encoder that fails for reports with more entries than this."""
 
     def encode(report: Report) -> bytes:
         if len(Rows(report.rows)) + len(report.failures) + len(report.emitted) > size:
@@ -94,11 +95,11 @@ def fails_above(size: int) -> Callable[[Report], bytes]:
 
 
 @pytest.mark.parametrize("most", [1, 5, 1000])
-def test_what_is_too_large_to_encode_is_sent_in_parts(
+def test_a_report_too_large_to_encode_is_sent_in_parts(
     wire: Wire, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     wire.fill(range(20))
-    monkeypatch.setattr("runyard.backends.worker.encode_report", fails_above(most))
+    monkeypatch.setattr("runyard.backends.outbox.encode_report", fails_above(most))
     wire.outbox.finish()
     reports = wire.reports()
     assert tasks(reports) == list(range(20))
@@ -111,10 +112,10 @@ def test_what_is_too_large_to_encode_is_sent_in_parts(
         assert each.done == done
 
 
-def test_what_a_report_can_not_hold_goes_into_further_ones(
+def test_a_report_above_the_size_limit_is_split(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runyard.backends.worker.LARGEST", 300)
+    monkeypatch.setattr("runyard.backends.outbox.LARGEST", 300)
     wire.fill(range(30))
     wire.outbox.finish()
     reports = wire.reports()
@@ -122,7 +123,7 @@ def test_what_a_report_can_not_hold_goes_into_further_ones(
     assert tasks(reports) == list(range(30))
 
 
-def test_what_can_not_be_sent_now_is_sent_later(
+def test_a_report_that_fails_to_encode_is_sent_later(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
@@ -132,24 +133,24 @@ def test_what_can_not_be_sent_now_is_sent_later(
         raise MemoryError if len(tried) % 2 else ValueError
 
     with monkeypatch.context() as patched:
-        patched.setattr("runyard.backends.worker.encode_report", fails)
+        patched.setattr("runyard.backends.outbox.encode_report", fails)
         wire.fill(range(10))
-        assert eventually(lambda: len(tried) > 6), "the thread that sends gave up"
+        assert eventually(lambda: len(tried) > 6), "the flusher gave up"
     report = wire.report()
     assert tasks([report]) == list(range(10))
     assert (report.done, report.finished) == (10, False)
 
 
-def test_results_wait_until_the_process_was_seen_to_be_as_it_was(wire: Wire) -> None:
+def test_results_wait_until_the_process_is_known_to_be_unchanged(wire: Wire) -> None:
     wire.fill(range(4))
     wire.fill(range(4, 10), trusted=False)
-    assert tasks([wire.report()]) == list(range(4))  # by the thread
+    assert tasks([wire.report()]) == list(range(4))  # by the flusher
     assert (wire.outbox.ended, wire.outbox.untrusted) == (4, 6)
     wire.outbox.trust()
     assert tasks([wire.report()]) == list(range(4, 10))
 
 
-def test_what_has_to_run_again_leaves_nothing_behind(wire: Wire) -> None:
+def test_tasks_that_have_to_run_again_leave_no_results(wire: Wire) -> None:
     wire.fill(range(3))
     wire.fill(range(3, 9), trusted=False)
     wire.outbox.forget_untrusted()
@@ -160,7 +161,7 @@ def test_what_has_to_run_again_leaves_nothing_behind(wire: Wire) -> None:
     assert [e.task for each in reports for e in each.emitted if e.task > 5] == []
 
 
-def test_what_a_task_changed_is_told_with_its_result(wire: Wire) -> None:
+def test_a_change_by_a_task_is_reported_with_its_result(wire: Wire) -> None:
     wire.fill(range(4), trusted=False)
     wire.outbox.trust("the locale", is_undone=False)
     wire.outbox.finish()

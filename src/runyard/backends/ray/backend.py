@@ -1,11 +1,11 @@
-"""The engine's side: lanes that are stations on a Ray cluster."""
+"""The engine's side: lanes that are worker actors on a Ray cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
-import sys
 import time
 from pathlib import Path
 from time import perf_counter
@@ -13,70 +13,60 @@ from typing import Self
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_chunk, encode_job
-from runyard.backends.base import Backend
-from runyard.backends.processes import STILLBORN_LIMIT, ProcessesBackend
-from runyard.backends.ray import frames
-from runyard.backends.ray.cluster import Need
-from runyard.backends.ray.frames import (
-    CHUNK,
-    DOWN,
-    END,
-    LIFE_BITS,
-    NEWS,
-    NOTICE,
-    OPEN,
-    PULSE,
-    RENEW,
-    REST,
-    RESTED,
-    STOP,
-    UP,
-    Ending,
-    Files,
-    Frame,
-    Lost,
-    Opening,
-    Reported,
-    Surroundings,
-    Word,
-)
-from runyard.backends.ray.link import (
-    Link,
+from runyard.backends.base import Backend, EarlyDeaths, SentChunks
+from runyard.backends.processes import ProcessesBackend
+from runyard.backends.ray import messages as wire
+from runyard.backends.ray.archives import unpack_tasks
+from runyard.backends.ray.client import (
+    DriverClient,
     address_of,
     check_installed,
-    close_links,
-    keep_link,
-    take_link,
+    close_clients,
+    keep_client,
+    take_client,
 )
-from runyard.backends.ray.sight import mark_of, python_version, runyard_version
-from runyard.backends.ray.travel import unpack_tasks
+from runyard.backends.ray.cluster import Requirements
+from runyard.backends.ray.messages import (
+    ActorLost,
+    EndRequest,
+    Environment,
+    Frame,
+    OpenRequest,
+    TaskFiles,
+    UpdateItem,
+    UserNotice,
+    WorkerLoss,
+    WorkerReport,
+)
+from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
 
-__all__ = ["MOST_LANES", "RayBackend", "close_links"]
+__all__ = ["MOST_LANES", "RayBackend", "close_clients"]
+
+logger = logging.getLogger(__name__)
 
 MOST_LANES = 1024
-"""So many stations at most, where nobody says how many."""
+"""The most workers, unless the user asks for more."""
 
 REST_SECONDS = 20.0
 
 
-class _Lane:
-    """What the engine knows of one station."""
+class _ActorLane:
+    """What the engine knows of one actor."""
 
     def __init__(self) -> None:
         self.is_up = False
-        self.life = 0
-        self.sent: list[int] = []  # chunks under way, oldest first
-        self.tasks = 0  # since its worker started
-        self.ending: tuple[int, int, int] | None = None  # asked to end
+        self.generation = 0  # counts the actors and workers that the lane has had
+        self.sent = SentChunks()
+        self.ending: tuple[int, int, int] | None = None  # task, attempt and chunk asked to end
         self.stop_sent = 0
         self.stop_seen = 0
         self.memory: int | None = None
 
 
 class RayBackend(Backend):
-    """One station a lane, as many as the cluster holds; they come and go with its nodes."""
+    """One actor per lane, as many as the cluster holds; they come and go with its nodes."""
 
     name = "ray"
     capabilities = ProcessesBackend.capabilities._replace(places=True)
@@ -84,19 +74,19 @@ class RayBackend(Backend):
     hash_seed = staticmethod(workers_seed)
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
-        """With so many workers at most, on the cluster at an address or a Ray of its own."""
+        """At most `workers`, on the cluster at `address` or on a Ray started for this process."""
         super().__init__(workers or MOST_LANES)
         check_installed()
         self._workers = workers
         self._address = address_of(address)
-        self._link: Link | None = take_link(self._address, workers)
-        self.lanes = max(1, min(self.most_lanes, self._link.room))
-        self._lanes = [_Lane() for _ in range(self.most_lanes)]
+        self._client: DriverClient | None = take_client(self._address, workers)
+        self.lanes = max(1, min(self.most_lanes, self._client.room))
+        self._lanes = [_ActorLane() for _ in range(self.most_lanes)]
         self._extent = 0
         self._ready: list[Report | Loss] = []
         self._job: Job | None = None
         self._token_file: Path | None = None
-        self._stillborn = 0
+        self._early_deaths = EarlyDeaths()
 
     @classmethod
     def default_workers(cls) -> int:
@@ -106,41 +96,42 @@ class RayBackend(Backend):
         return type(self)(self._workers, self._address)
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        link = self._connected()
+        client = self._connected()
         self._job = job
-        self._slots = lane_status
+        self._lane_status = lane_status
         settings = dict(job.runtime_env)
         folder = settings.get("working_dir")
-        travels = folder is None or "://" not in folder  # else Ray fetches it from there
-        if travels:
+        is_local = folder is None or "://" not in folder  # else Ray fetches it from there
+        if is_local:
             settings.pop("working_dir", None)
-        project = Path(job.root, folder or "") if travels else None
-        opening = Opening(
+        project = Path(job.root, folder or "") if is_local else None
+        is_fresh = client.code.has_changed(job.code)
+        request = OpenRequest(
             job=encode_job(job),
-            need=Need(
+            need=Requirements(
                 cpus=1.0 if job.cpus is None else job.cpus,
                 gpus=job.gpus or 0.0,
                 memory=job.memory,
                 resources=job.resources,
             ),
             workers=self.most_lanes,
-            asked=self._workers is not None,
+            is_explicit=self._workers is not None,
             excludes=[*settings.pop("excludes", []), *_yard_inside(job, project)],
             runtime_env=settings,
-            surroundings=self._surroundings(job, project, fresh=link.code.has_changed(job.code)),
+            environment=self._environment(job, project, fresh=is_fresh),
         )
-        link.send(Frame(OPEN, content=frames.encode(opening)))
+        client.send(Frame(wire.OPEN, content=wire.encode(request)))
 
     def send(self, lane: int, chunk: Chunk) -> None:
+        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
         state = self._lanes[lane]
-        state.sent.append(chunk.id)
-        state.tasks += chunk.size
-        self._connected().send(Frame(CHUNK, lane, state.life, encode_chunk(chunk)))
+        state.sent.add(chunk)
+        self._connected().send(Frame(wire.CHUNK, lane, state.generation, encode_chunk(chunk)))
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         self._forward_stops()
         for frame in self._connected().receive(0 if self._ready else timeout):
-            self._take(frame)
+            self._handle(frame)
         found, self._ready = self._ready, []
         return found
 
@@ -148,20 +139,18 @@ class RayBackend(Backend):
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
         if state.is_up and state.ending != wanted:
             state.ending = wanted
-            order = frames.encode(Ending(*wanted, cause, reason))
-            self._connected().send(Frame(END, lane, content=order))
+            request = wire.encode(EndRequest(*wanted, cause, reason))
+            self._connected().send(Frame(wire.END, lane, content=request))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
         if not state.is_up or state.ending is not None:
             return 0
-        share = self._job.recycle if self._job else None
-        if share is None:
-            return sys.maxsize
-        if state.tasks >= share and not state.sent:
-            state.tasks = 0
-            self._connected().send(Frame(RENEW, lane))
-        return max(0, share - state.tasks)
+        recycle = self._job.recycle if self._job else None
+        if state.sent.is_used_up(recycle):
+            state.sent.tasks = 0
+            self._connected().send(Frame(wire.RENEW, lane))
+        return state.sent.room(recycle)
 
     def memory(self, lane: int) -> int | None:
         return self._lanes[lane].memory
@@ -175,42 +164,42 @@ class RayBackend(Backend):
 
     def is_settled(self, lane: int) -> bool:
         self._forward_stop(lane)
-        return self._lanes[lane].stop_seen >= self._slots.stopped(lane)
+        return self._lanes[lane].stop_seen >= self._lane_status.stopped(lane)
 
     def wake(self) -> None:
-        if self._link is not None:
-            self._link.wake()
+        if self._client is not None:
+            self._client.wake()
 
     def close(self) -> None:
-        link, self._link = self._link, None
-        if link is None:
+        client, self._client = self._client, None
+        if client is None:
             return
         try:
-            if self._job is None or self._has_rested(link):
-                keep_link(link)
+            if self._job is None or self._rest(client):
+                keep_client(client)
             else:
-                link.close()
+                client.close()
         except BackendError:
-            link.close()
+            client.close()
         finally:
             if self._token_file is not None:
                 self._token_file.unlink(missing_ok=True)
 
-    def _has_rested(self, link: Link) -> bool:
-        """Have every station end what it runs; whether they all said so."""
-        link.send(Frame(REST))
+    def _rest(self, client: DriverClient) -> bool:
+        """Have every actor end what it runs; whether all did."""
+        client.send(Frame(wire.REST))
         until = time.monotonic() + REST_SECONDS
         while time.monotonic() < until:
-            if any(frame.kind == RESTED for frame in link.receive(0.5)):
+            if any(frame.kind == wire.RESTED for frame in client.receive(0.5)):
                 return True
         return False
 
-    def _connected(self) -> Link:
-        if self._link is None:
+    def _connected(self) -> DriverClient:
+        if self._client is None:
             raise BackendError("this backend is closed", hint="open another one")
-        return self._link
+        return self._client
 
-    def _surroundings(self, job: Job, project: Path | None, *, fresh: bool) -> Surroundings:
+    def _environment(self, job: Job, project: Path | None, *, fresh: bool) -> Environment:
         own = dict(os.environ) if self._connected().is_local else {}
         self._token_file = Path(job.spool, f"{job.engine}.token")
         token = secrets.token_hex(16)
@@ -218,121 +207,120 @@ class RayBackend(Backend):
             self._token_file.write_text(token)
         except OSError as error:
             raise StoreFull(f"can't write {self._token_file}: {error.strerror}") from error
-        return Surroundings(
+        return Environment(
             project=str(project or job.root),
-            mark=None if project is None else mark_of(str(project)),
+            inode=None if project is None else inode_of(str(project)),
             token_file=str(self._token_file),
             token=token,
             version=runyard_version(),
             python=python_version(),
-            environment=own | {VARIABLE: workers_seed()},
+            variables=own | {VARIABLE: workers_seed()},
             fresh=fresh,
         )
 
-    def _take(self, frame: Frame) -> None:
-        if frame.kind == NEWS:
-            self._take_news(frame.lane, frame.content)
-        elif frame.kind == UP:
-            self._lanes[frame.lane] = lane = _Lane()
-            lane.is_up, lane.life = True, frame.number
-            lane.tasks = (self._job.recycle or 0) if self._job else 0  # it may be a warm worker
-            self._slots.clear(frame.lane)
+    def _handle(self, frame: Frame) -> None:
+        if frame.kind == wire.UPDATE:
+            self._handle_update(frame.lane, frame.content)
+        elif frame.kind == wire.UP:
+            self._lanes[frame.lane] = lane = _ActorLane()
+            lane.is_up, lane.generation = True, frame.number
+            # It may have a warm worker, which has had its share of tasks.
+            lane.sent.tasks = (self._job.recycle or 0) if self._job else 0
+            self._lane_status.clear(frame.lane)
             self._extent = max(self._extent, frame.lane + 1)
-            self._count()
-        elif frame.kind == DOWN:
-            self._bury(frame.lane, frames.decode_parting(frame.content))
-        elif frame.kind == NOTICE:
+            self._count_lanes()
+        elif frame.kind == wire.DOWN:
+            self._lose_actor(frame.lane, wire.decode_actor_lost(frame.content))
+        elif frame.kind == wire.NOTICE:
             self.notices.append(frame.content.decode())
-        elif frame.kind == PULSE and not self._extent:
+        elif frame.kind == wire.HEARTBEAT and not self._extent:
             self.lanes = max(1, min(self.most_lanes, frame.number))
 
-    def _take_news(self, number: int, content: bytes) -> None:
-        lane, told = self._lanes[number], frames.decode_tidings(content)
-        if not lane.is_up or told.life >> LIFE_BITS != lane.life >> LIFE_BITS:
+    def _handle_update(self, number: int, content: bytes) -> None:
+        lane, update = self._lanes[number], wire.decode_actor_update(content)
+        if not lane.is_up or update.generation >> wire.WORKER_BITS != (
+            lane.generation >> wire.WORKER_BITS
+        ):
             return
-        for item in told.items:
-            self._take_item(number, item)
-        task, attempt, chunk, seconds = told.running
+        for item in update.items:
+            self._handle_item(number, item)
+        task, attempt, chunk, seconds = update.running
         if task == IDLE:
-            self._slots.idle(number)
-        elif chunk in lane.sent:
+            self._lane_status.idle(number)
+        elif chunk in lane.sent.ids:
             assert self._job is not None
             since = perf_counter() - seconds
-            self._slots.pen(number)(self._job.batch, task, attempt, chunk, since)
+            self._lane_status.writer(number)(self._job.batch, task, attempt, chunk, since)
         if lane.ending is not None and lane.ending != (task, attempt, chunk):
             lane.ending = None
-        lane.stop_seen = told.stopped
-        lane.memory = told.memory
+        lane.stop_seen = update.stopped
+        lane.memory = update.memory
 
-    def _take_item(self, number: int, item: frames.Item) -> None:
+    def _handle_item(self, number: int, item: UpdateItem) -> None:
         lane = self._lanes[number]
-        if isinstance(item, Reported):
-            self._stillborn = 0
+        if isinstance(item, WorkerReport):
             report = item.report._replace(lane=number)
-            if report.finished and report.chunk in lane.sent:
-                lane.sent.remove(report.chunk)
+            logger.debug(
+                "lane %d: report on chunk %d, %d tasks done", number, report.chunk, report.done
+            )
+            self._early_deaths.reset()
+            lane.sent.take(report)
             self._ready.append(report)
-        elif isinstance(item, Lost):
+        elif isinstance(item, WorkerLoss):
             self._ready.append(item.loss._replace(lane=number))
-            self._start_again(number)
-        elif isinstance(item, Files):
+            lane.generation += 1
+            lane.sent = SentChunks()
+            lane.ending = None
+            lane.stop_sent = 0
+            self._lane_status.clear(number)
+        elif isinstance(item, TaskFiles):
             assert self._job is not None
             unpack_tasks(item.archive, Path(self._job.folder))
-        elif isinstance(item, Word):
+        elif isinstance(item, UserNotice):
             self.notices.append(item.text)
         else:
-            raise BackendError(item.trouble.message, hint=item.trouble.hint)
+            raise BackendError(item.message, hint=item.hint)
 
-    def _start_again(self, number: int) -> None:
-        """The lane's worker is gone, and its station has another one."""
-        lane = self._lanes[number]
-        lane.life += 1
-        lane.sent.clear()
-        lane.tasks = 0
-        lane.ending = None
-        self._slots.clear(number)
-        lane.stop_sent = 0
-
-    def _bury(self, number: int, parting: frames.Parting) -> None:
-        """A station is gone: say what it cost. One that its node took along costs nobody."""
-        lane = self._lanes[number]
-        if not lane.is_up:
+    def _lose_actor(self, number: int, lost: ActorLost) -> None:
+        """Add the loss of a lane. If its whole node is gone, no task is to blame."""
+        if not self._lanes[number].is_up:
             return
-        note = self._slots.read(number)
-        running = parting.alone and note.task != IDLE
-        self._stillborn = 0 if running or not parting.alone else self._stillborn + 1
-        if self._stillborn > STILLBORN_LIMIT:
+        status = self._lane_status.read(number)
+        if not lost.is_alone:
+            status = status._replace(task=IDLE)
+        if status.task != IDLE or not lost.is_alone:
+            self._early_deaths.reset()
+        elif self._early_deaths.add():
             raise BackendError(
-                f"workers on Ray die as soon as they start: {parting.reason}",
+                f"workers on Ray die as soon as they start: {lost.reason}",
                 hint="see Ray's own logs of the node",
             )
-        if not running:
-            note = note._replace(task=IDLE)
-        self._ready.append(Loss.of(number, note, LossCause.WORKER_DIED, parting.reason))
-        self._lanes[number] = _Lane()
-        self._slots.clear(number)
+        logger.debug("lane %d: lost its actor: %s", number, lost.reason)
+        self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
+        self._lanes[number] = _ActorLane()
+        self._lane_status.clear(number)
         while self._extent and not self._lanes[self._extent - 1].is_up:
             self._extent -= 1
-        self._count()
+        self._count_lanes()
 
-    def _count(self) -> None:
+    def _count_lanes(self) -> None:
         self.lanes = sum(1 for lane in self._lanes[: self._extent] if lane.is_up)
 
     def _forward_stops(self) -> None:
         for number in range(self._extent):
-            if self._lanes[number].sent:
+            if self._lanes[number].sent.ids:
                 self._forward_stop(number)
 
     def _forward_stop(self, number: int) -> None:
-        lane, chunk = self._lanes[number], self._slots.stopped(number)
+        lane, chunk = self._lanes[number], self._lane_status.stopped(number)
         if lane.is_up and chunk > lane.stop_sent:
             lane.stop_sent = chunk
-            with contextlib.suppress(BackendError):  # the next `poll` says so
-                self._connected().send(Frame(STOP, number, chunk))
+            with contextlib.suppress(BackendError):  # the next `poll` reports it
+                self._connected().send(Frame(wire.STOP, number, chunk))
 
 
 def _yard_inside(job: Job, project: Path | None) -> list[str]:
-    """The yard, where it lies inside the project under whatever name: it never travels."""
+    """The yard's path if it lies inside the project: it is never sent."""
     yard = Path(job.spool).parent
     if project is None or not yard.is_relative_to(project):
         return []

@@ -1,22 +1,30 @@
-"""How many stations a cluster can hold. Decisions without I/O, and without Ray."""
+"""The Ray cluster: starting or joining it, its nodes, and how many actors fit where.
+
+What imports Ray is at the end; the decisions before it are pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 Amounts = Mapping[str, float]
 
-UNSHOWN = ("node:", "object_store_memory", "accelerator_type:")
-"""Resources that Ray counts for its own use."""
+INTERNAL = ("node:", "object_store_memory", "accelerator_type:")
+"""Resources that Ray uses internally; not shown."""
 
-_GRAIN = 1e-9
+SHUTDOWN_SECONDS = 15.0
+_EPSILON = 1e-9
 
 
-class Need(msgspec.Struct, frozen=True):
-    """What one task needs of the machine that it runs on."""
+class Requirements(msgspec.Struct, frozen=True):
+    """The resources that one task needs."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -25,12 +33,12 @@ class Need(msgspec.Struct, frozen=True):
 
     @property
     def amounts(self) -> dict[str, float]:
-        """By Ray's names, what is not needed left out."""
+        """By Ray's names, without what is not needed."""
         named = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory or 0)}
         return {name: most for name, most in (named | self.resources).items() if most > 0}
 
     def options(self) -> dict[str, Any]:
-        """As Ray wants it said of an actor."""
+        """As options of a Ray actor."""
         found: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus}
         if self.memory is not None:
             found["memory"] = self.memory
@@ -40,42 +48,46 @@ class Need(msgspec.Struct, frozen=True):
         return shown(self.amounts) or "nothing"
 
 
-class View(msgspec.Struct, frozen=True):
-    """The nodes of a cluster that are alive: what each has, and what of it nobody uses."""
+class ClusterState(msgspec.Struct, frozen=True):
+    """The living nodes of a cluster, by node id."""
 
-    total: dict[str, dict[str, float]] = {}
-    free: dict[str, dict[str, float]] = {}
-    places: dict[str, str] = {}  # where each listens
+    total: dict[str, dict[str, float]] = {}  # what each has
+    free: dict[str, dict[str, float]] = {}  # what of it is unused
+    addresses: dict[str, str] = {}  # where each listens
 
-    def without(self, nodes: Iterable[str]) -> View:
+    def without(self, nodes: Iterable[str]) -> ClusterState:
         """The same without some nodes."""
         gone = set(nodes)
-        return View(
+        return ClusterState(
             {node: has for node, has in self.total.items() if node not in gone},
             {node: has for node, has in self.free.items() if node not in gone},
-            {node: place for node, place in self.places.items() if node not in gone},
+            {node: address for node, address in self.addresses.items() if node not in gone},
         )
 
 
-def holds(offer: Amounts, need: Need) -> int:
-    """How many tasks a node with so much can run at once; one a core where they need nothing."""
+def capacity(offer: Amounts, need: Requirements) -> int:
+    """How many tasks fit on a node; one per core if they need nothing."""
     wanted = need.amounts
     if not wanted:
         return max(1, int(offer.get("CPU", 1)))
-    return int(min(offer.get(name, 0.0) / most + _GRAIN for name, most in wanted.items()))
+    return int(min(offer.get(name, 0.0) / most + _EPSILON for name, most in wanted.items()))
 
 
-def could_ever_hold(view: View, need: Need) -> bool:
-    """Whether some node has what a task needs, even if others use it now."""
-    return any(holds(offer, need) for offer in view.total.values())
+def could_ever_fit(state: ClusterState, need: Requirements) -> bool:
+    """Whether some node has what a task needs, even if it is in use now."""
+    return any(capacity(offer, need) for offer in state.total.values())
 
 
-def seats_to_add(view: View, need: Need, *, starting: Mapping[str, int], most: int) -> list[str]:
-    """The nodes that get one more station each, at most so many in all; the emptiest first.
+def nodes_for_actors(
+    state: ClusterState, need: Requirements, *, starting: Mapping[str, int], most: int
+) -> list[str]:
+    """The nodes that get one more actor each, at most `most`; the emptiest first.
 
-    Those that start may not be counted in what is free yet; the next look will tell.
+    What is free may not yet account for the actors that are starting; the next look will.
     """
-    room = {node: holds(offer, need) - starting.get(node, 0) for node, offer in view.free.items()}
+    room = {
+        node: capacity(offer, need) - starting.get(node, 0) for node, offer in state.free.items()
+    }
     found: list[str] = []
     while len(found) < most:
         node = max(room, key=lambda node: room[node], default=None)
@@ -87,50 +99,126 @@ def seats_to_add(view: View, need: Need, *, starting: Mapping[str, int], most: i
 
 
 def shortage(
-    view: View, need: Need, *, ready: int, starting: int, wanted: int, asked: bool
+    state: ClusterState,
+    need: Requirements,
+    *,
+    ready: int,
+    starting: int,
+    wanted: int,
+    is_explicit: bool,
 ) -> str | None:
-    """What to tell a user whose workers have not all started; None where they have.
+    """What to tell a user whose workers have not all started; None if they have.
 
-    A worker that was asked for may still wait for room: Ray's view of what is free lags behind.
+    A worker may still wait for room: Ray's view of what is free lags behind.
     """
     if not ready:
         waiting = f"Ray to start {starting:,} workers" if starting else "room on the Ray cluster"
-        return f"waiting for {waiting}: a task needs {need}, and {_free(view, need)}"
+        return f"waiting for {waiting}: a task needs {need}, and {_free(state, need)}"
     have = ready + starting
-    if asked and have < wanted:
+    if is_explicit and have < wanted:
         return f"the Ray cluster has room for {have} of {wanted} workers: a task needs {need}"
     return None
 
 
-def _free(view: View, need: Need) -> str:
+def _free(state: ClusterState, need: Requirements) -> str:
     """How much of what a task needs is unused: `0 of 6 CPU are free`."""
-    words = []
+    parts = []
     for name in need.amounts:
-        total = sum(offer.get(name, 0.0) for offer in view.total.values())
-        free = sum(offer.get(name, 0.0) for offer in view.free.values())
-        words.append(f"{shown({name: free}).split()[0]} of {shown({name: total})}")
-    return " and ".join(words) + " are free" if words else "no node has a free place"
+        total = sum(offer.get(name, 0.0) for offer in state.total.values())
+        free = sum(offer.get(name, 0.0) for offer in state.free.values())
+        parts.append(f"{shown({name: free}).split()[0]} of {shown({name: total})}")
+    return " and ".join(parts) + " are free" if parts else "no node has room"
 
 
-def largest(view: View, need: Need) -> str:
-    """The node that comes closest to what a task needs, in words."""
-    if not view.total:
+def closest_node(state: ClusterState, need: Requirements) -> str:
+    """The node that comes closest to what a task needs, as text."""
+    if not state.total:
         return "there is no node"
     wanted = need.amounts
 
     def share(offer: Amounts) -> float:
         return sum(min(1.0, offer.get(name, 0.0) / most) for name, most in wanted.items())
 
-    best = max(view.total.values(), key=share)
+    best = max(state.total.values(), key=share)
     return f"the node that comes closest has {shown(best)}"
 
 
 def shown(amounts: Amounts) -> str:
-    """Amounts for people: `4 CPU, 1 GPU, 2.1 GB memory`."""
-    words = []
+    """Amounts as text: `4 CPU, 1 GPU, 2.1 GB memory`."""
+    parts = []
     for name in sorted(amounts, key=lambda name: (name not in ("CPU", "GPU", "memory"), name)):
         if name == "memory":
-            words.append(f"{amounts[name] / 1e9:.2g} GB memory")
-        elif not name.startswith(UNSHOWN):
-            words.append(f"{amounts[name]:g} {name}")
-    return ", ".join(words)
+            parts.append(f"{amounts[name] / 1e9:.2g} GB memory")
+        elif not name.startswith(INTERNAL):
+            parts.append(f"{amounts[name]:g} {name}")
+    return ", ".join(parts)
+
+
+def answers(address: str) -> bool:
+    """Whether a server listens at this address."""
+    host, _, port = address.rpartition(":")
+    if not host:
+        return False
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def connect(address: str | None, cores: int, folder: str | None) -> None:
+    """Join a cluster, or start a Ray with its files in a folder."""
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address is None:
+        os.environ.pop("RAY_ADDRESS", None)
+        # Makes Ray a cluster of one machine, which listens on loopback only.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # By default Ray's workers have a lower priority than all other processes.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        # A folder inside ours: Ray makes its own readable for every user of the machine.
+        temporary = f"{folder}/r"
+        settings |= {"num_cpus": cores, "include_dashboard": False, "_temp_dir": temporary}
+    else:
+        settings["address"] = address
+        if address != "auto" and not answers(address.removeprefix("ray://")):
+            raise ConnectionError("nothing listens there")
+    import ray
+
+    ray.init(**settings)
+
+
+def disconnect() -> None:
+    """Leave the cluster, or end Ray; ends this process if Ray hangs."""
+    threading.Timer(SHUTDOWN_SECONDS, os._exit, [1]).start()
+    with contextlib.suppress(Exception):
+        import ray
+
+        ray.shutdown()
+
+
+def current_state() -> ClusterState:
+    """The cluster as Ray sees it now."""
+    import ray
+    from ray._private import state
+
+    available: Callable[[], dict[str, dict[str, float]]] = state.available_resources_per_node
+    list_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
+    nodes = [node for node in list_nodes() if node["Alive"]]
+    total = {node["NodeID"]: node["Resources"] for node in nodes}
+    return ClusterState(
+        total,
+        {node: has for node, has in available().items() if node in total},
+        {n["NodeID"]: f"{n['NodeManagerAddress']}:{n['NodeManagerPort']}" for n in nodes},
+    )
+
+
+def explain(error: BaseException) -> tuple[str, bool]:
+    """The message of an error of Ray, and whether retrying is pointless."""
+    from ray.exceptions import ActorDiedError, RuntimeEnvSetupError
+
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, RuntimeEnvSetupError):
+        return "its runtime_env can't be set up: " + " ".join(lines[:3]), True
+    failed = isinstance(error, ActorDiedError) and "creation task" in str(error)
+    return (lines[-1] if failed and lines else " ".join(lines[:2])), failed

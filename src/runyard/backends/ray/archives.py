@@ -1,4 +1,4 @@
-"""Folders as bytes: the project's on its way to a node, those of tasks on their way back."""
+"""Folders as archives: the project sent to a node, task folders sent back."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from runyard.errors import BackendError
 from runyard.spaces import prune_empty, remove_tree
 
 LEFT_OUT = (".runyard", ".git", ".venv", "__pycache__")
-"""Folders that never travel."""
+"""Folders that are never sent."""
 
 PROJECT_LIMIT = 256 * 1024 * 1024
-"""A larger project is refused: it would have to travel to every node."""
+"""A larger project is refused: it would be sent to every node."""
 
 FILES_LIMIT = 64 * 1024 * 1024
-"""A task's folder that is larger stays on its node."""
+"""A larger task folder stays on its node."""
 
 
 def pack_project(root: Path, excludes: Iterable[str], limit: int = PROJECT_LIMIT) -> bytes:
-    """The project's folder as a zip archive."""
+    """Pack the project's folder into a zip archive."""
     patterns = list(excludes)
     archive, size = io.BytesIO(), 0
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target:
@@ -33,7 +33,7 @@ def pack_project(root: Path, excludes: Iterable[str], limit: int = PROJECT_LIMIT
             if size > limit:
                 raise BackendError(
                     f"{root} holds more than {limit // 2**20} MB, too much to send to other nodes",
-                    hint='leave out what tasks don\'t read: runtime_env={"excludes": ["data/*"]}, '
+                    hint='exclude what tasks don\'t read: runtime_env={"excludes": ["data/*"]}, '
                     'or name a smaller folder: runtime_env={"working_dir": "src"}',
                 )
             target.write(path, path.relative_to(root))
@@ -58,7 +58,7 @@ def _matches(path: Path, patterns: list[str]) -> bool:
 
 
 def unpack_project(archive: bytes, folder: Path) -> None:
-    """Put a packed project into a folder, in place of what is there."""
+    """Unpack a project into a folder, replacing its content."""
     remove_tree(folder)
     folder.mkdir(parents=True)
     with zipfile.ZipFile(io.BytesIO(archive)) as source:
@@ -66,10 +66,10 @@ def unpack_project(archive: bytes, folder: Path) -> None:
 
 
 def pack_tasks(batch: Path, running: Callable[[], tuple[int, int]]) -> tuple[bytes, list[Path]]:
-    """The folders of tasks that have ended, as a tar archive, and removed; and those too large.
+    """Move the folders of ended tasks into a tar archive; returns it, and folders too large for it.
 
-    `running` tells the task and attempt that runs: what did before or does after the look at the
-    folders may not be finished.
+    `running` returns the running task and attempt. Those running just before or just after the
+    folders are listed may not have ended.
     """
     archive, too_large, packed = io.BytesIO(), [], []
     before, folders, after = running(), list(batch.glob("tasks/*/*")), running()
@@ -89,17 +89,17 @@ def pack_tasks(batch: Path, running: Callable[[], tuple[int, int]]) -> tuple[byt
 
 
 def unpack_tasks(archive: bytes, batch: Path) -> None:
-    """Put folders of tasks where the yard keeps them."""
+    """Unpack task folders into the batch's folder."""
     batch.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(archive)) as source:
-        for member in source.getmembers():  # an earlier execution of the same attempt
+        for member in source.getmembers():  # replaces an earlier run of the same attempt
             if len(Path(member.name).parts) == 3:  # tasks/<task>/<attempt>
                 remove_tree(batch / member.name)
-        source.extractall(batch, filter=_harmless)  # noqa: S202
+        source.extractall(batch, filter=_safe_member)  # noqa: S202
 
 
-def _harmless(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
-    """A member that stays inside its folder; a link that leads out of it is left behind."""
+def _safe_member(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+    """Drop members that would leave the folder, such as links out of it."""
     try:
         return tarfile.data_filter(member, place)
     except tarfile.FilterError:

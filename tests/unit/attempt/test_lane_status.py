@@ -22,8 +22,8 @@ def test_a_fresh_slot_runs_nothing_and_may_start_anything(tmp_path: Path) -> Non
 
 def test_what_a_lane_notes_is_read_and_lanes_do_not_mix(tmp_path: Path) -> None:
     lane_status = LaneStatusFile(tmp_path / "s", 2, create=True)
-    lane_status.pen(0)(7, 2**40, 3, 99, perf_counter())
-    lane_status.pen(1)(8, 5, 0, 100, perf_counter())
+    lane_status.writer(0)(7, 2**40, 3, 99, perf_counter())
+    lane_status.writer(1)(8, 5, 0, 100, perf_counter())
     lane_status.stop(1, 98)
     first, second = lane_status.read(0), lane_status.read(1)
     assert (first.batch, first.task, first.attempt, first.chunk) == (7, 2**40, 3, 99)
@@ -41,7 +41,7 @@ def test_what_a_lane_notes_is_read_and_lanes_do_not_mix(tmp_path: Path) -> None:
 def test_noting_leaves_the_stop_mark_alone(tmp_path: Path) -> None:
     lane_status = LaneStatusFile(tmp_path / "s", 1, create=True)
     lane_status.stop(0, 5)
-    lane_status.pen(0)(1, 2, 0, 6, perf_counter())
+    lane_status.writer(0)(1, 2, 0, 6, perf_counter())
     lane_status.idle(0)
     assert lane_status.stopped(0) == 5
     lane_status.close()
@@ -55,7 +55,7 @@ from pathlib import Path
 from runyard.attempt.lane_status import LaneStatusFile
 lane_status = LaneStatusFile(Path({str(tmp_path / "s")!r}), 0, create=False)
 assert lane_status.lanes == 2
-lane_status.pen(1)(4, 17, 2, 9, 0.0)
+lane_status.writer(1)(4, 17, 2, 9, 0.0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", script], check=False)
@@ -66,9 +66,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_note_says_for_how_long_its_task_has_been_running(tmp_path: Path) -> None:
     lane_status = LaneStatusFile(tmp_path / "s", 1, create=True)
-    lane_status.pen(0)(1, 2, 0, 1, perf_counter() - 5)
+    lane_status.writer(0)(1, 2, 0, 1, perf_counter() - 5)
     assert lane_status.read(0).seconds >= 5
-    lane_status.pen(0)(1, 2, 0, 1, perf_counter() + 1000)
+    lane_status.writer(0)(1, 2, 0, 1, perf_counter() + 1000)
     assert lane_status.read(0).seconds == 0
     lane_status.close()
 

@@ -1,0 +1,155 @@
+"""Messages between the processes of a run: each is its length, then its bytes.
+
+The engine's end never blocks: a `Poller` waits for all its channels at once. The other ends block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LENGTH = struct.Struct("<I")
+LARGEST = (1 << 32) - 1
+"""The most bytes of a message."""
+
+READ_BYTES = 1 << 18
+
+
+def framed(*parts: bytes) -> bytes:
+    """One message made of these parts, as it is sent."""
+    return b"".join((LENGTH.pack(sum(map(len, parts))), *parts))
+
+
+def take_messages(buffer: bytearray, decode: Callable[[memoryview], T]) -> list[T]:
+    """The whole messages at the start of the buffer, decoded and removed from it."""
+    found, at = [], 0
+    while len(buffer) - at >= LENGTH.size:
+        begin = at + LENGTH.size
+        end = begin + LENGTH.unpack_from(buffer, at)[0]
+        if len(buffer) < end:
+            break
+        found.append(decode(memoryview(buffer)[begin:end]))
+        at = end
+    del buffer[:at]
+    return found
+
+
+def received(end: socket.socket, decode: Callable[[memoryview], T]) -> Iterator[T]:
+    """Messages as they arrive, until the other end closes. Blocks."""
+    buffer = bytearray()
+    while part := end.recv(READ_BYTES):
+        buffer += part
+        yield from take_messages(buffer, decode)
+
+
+class Poller:
+    """Waits for channels and for `wake`, which any thread may call."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.scratch = memoryview(bytearray(READ_BYTES))  # what all channels read into
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self.selector.register(self._wake_out, selectors.EVENT_READ, None)
+
+    def wait(self, timeout: float) -> list[Any]:
+        """What can be read: channels, or what other sockets were registered with.
+
+        Channels that can be written to again are flushed on the way.
+        """
+        readable = []
+        for key, mask in self.selector.select(timeout):
+            if key.data is None:
+                with contextlib.suppress(OSError):
+                    self._wake_out.recv(4096)
+                continue
+            if mask & selectors.EVENT_WRITE:
+                key.data.flush()
+            if mask & selectors.EVENT_READ:
+                readable.append(key.data)
+        return readable
+
+    def wake(self) -> None:
+        """Let a `wait` return at once."""
+        with contextlib.suppress(OSError):
+            self._wake_in.send(b"w")
+
+    def close(self) -> None:
+        """Close what is this poller's own; channels are closed by those who made them."""
+        self.selector.close()
+        self._wake_in.close()
+        self._wake_out.close()
+
+
+class Channel:
+    """The engine's end of a socket: queues what the socket does not take at once."""
+
+    def __init__(self, poller: Poller, end: socket.socket, owner: Any = None) -> None:
+        end.setblocking(False)
+        self.owner = owner
+        self.is_broken = False  # the other end no longer reads
+        self.at_end = False  # the other end has closed, and all that it sent was read
+        self._poller = poller
+        self._socket = end
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        poller.selector.register(end, selectors.EVENT_READ, self)
+
+    def send(self, *parts: bytes) -> None:
+        """Queue a message, and send what fits."""
+        self._outgoing += LENGTH.pack(sum(map(len, parts)))
+        for part in parts:
+            self._outgoing += part
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued; wait for room for the rest."""
+        try:
+            while self._outgoing:
+                sent = self._socket.send(self._outgoing)
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_broken = True
+            self._outgoing.clear()
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        with contextlib.suppress(KeyError):
+            selector = self._poller.selector
+            if selector.get_key(self._socket).events != wanted:
+                selector.modify(self._socket, wanted, self)
+
+    def read(self) -> bool:
+        """Read once; False where nothing more comes now, which may be the end."""
+        try:
+            size = self._socket.recv_into(self._poller.scratch)
+        except BlockingIOError:
+            return False
+        except OSError:
+            size = 0
+        if not size:
+            self.at_end = True
+            self._unregister()
+            return False
+        self._incoming += self._poller.scratch[:size]
+        return True
+
+    def take(self, decode: Callable[[memoryview], T]) -> list[T]:
+        """The whole messages that were read."""
+        return take_messages(self._incoming, decode)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._unregister()
+        self._socket.close()
+
+    def _unregister(self) -> None:
+        with contextlib.suppress(KeyError, ValueError, RuntimeError):  # gone with its poller
+            self._poller.selector.unregister(self._socket)

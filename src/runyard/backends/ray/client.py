@@ -1,0 +1,142 @@
+"""The engine's end of the driver process, which stays warm between the runs of one process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from importlib.util import find_spec
+
+from runyard.backends.base import usable_cores
+from runyard.backends.channel import Channel, Poller
+from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
+from runyard.backends.ray.messages import FAILED, HELLO, Frame, decode_failure
+from runyard.errors import BackendError
+
+START_SECONDS = 120.0
+SILENT_SECONDS = 60.0
+"""How long the driver may be silent before it is given up."""
+
+END_SECONDS = 30.0
+
+
+class DriverClient:
+    """A driver process with its Ray and its actors, and the channel to it."""
+
+    def __init__(self, address: str | None, cores: int) -> None:
+        """Start a driver that joins a cluster, or starts a Ray with this number of cores."""
+        self.address = address
+        self.cores = cores
+        self.is_local = address is None
+        self.code = LoadedCode()  # what its actors may have loaded
+        self.room = 0  # how many actors fit, with one core each
+        self._heard = time.monotonic()
+        self._process = HelperProcess("runyard.backends.ray.driver", address, cores)
+        self._poller = Poller()
+        self._channel = Channel(self._poller, self._process.socket)
+        _warm.opened(self)
+        try:
+            self._wait_for_hello()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def lives(self) -> bool:
+        """Whether the driver runs."""
+        return self._process.lives
+
+    def send(self, frame: Frame) -> None:
+        """Queue a message for the driver, and send what fits."""
+        self._channel.send(*frame.parts())
+        self._check()
+
+    def receive(self, timeout: float) -> list[Frame]:
+        """Messages that have arrived; waits up to `timeout` for the first."""
+        if self._poller.wait(timeout) and self._channel.read():
+            self._heard = time.monotonic()
+        frames = self._channel.take(Frame.decode)
+        for frame in frames:
+            if frame.kind == FAILED:
+                failure = decode_failure(frame.content)
+                raise BackendError(failure.message, hint=failure.hint)
+        self._check()
+        if time.monotonic() - self._heard > SILENT_SECONDS:
+            raise BackendError(
+                f"the Ray driver process has not answered for {SILENT_SECONDS:.0f} s",
+                hint="check the cluster with `ray status`, then run `runyard resume`",
+            )
+        return frames
+
+    def wake(self) -> None:
+        """Let a waiting `receive` return."""
+        self._poller.wake()
+
+    def close(self) -> None:
+        """Close the socket, after which the driver ends everything; wait for that."""
+        self.abandon()
+        self._process.wait(END_SECONDS)
+
+    def abandon(self) -> None:
+        """Close every descriptor."""
+        _warm.closed(self)
+        self._poller.close()
+        self._process.close()
+
+    def _check(self) -> None:
+        if not self._channel.is_broken and not self._channel.at_end:
+            return
+        lines = self._process.last_lines()
+        raise BackendError(
+            "the Ray driver process died" + (f"; its last output:\n{lines}" if lines else ""),
+            hint="check that the cluster's head runs, then run `runyard resume`",
+        )
+
+    def _wait_for_hello(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            for frame in self.receive(0.5):
+                if frame.kind == HELLO:
+                    self.room = frame.number
+                    return
+        raise BackendError(
+            f"Ray did not start within {START_SECONDS:.0f} s", hint="see what `ray status` says"
+        )
+
+
+def address_of(given: str | None) -> str | None:
+    """The cluster to join: the given one, else `$RAY_ADDRESS`, else this process's own."""
+    found = given or os.environ.get("RAY_ADDRESS") or None
+    if found is not None:
+        return None if found == "local" else found
+    ray = sys.modules.get("ray")
+    if ray is not None and hasattr(ray, "is_initialized") and ray.is_initialized():
+        return str(ray.get_runtime_context().gcs_address)
+    return None
+
+
+def check_installed() -> None:
+    """Raise if Ray is not installed."""
+    try:
+        found = find_spec("ray")
+    except ValueError:
+        found = None
+    if found is None:
+        raise BackendError("Ray is not installed", hint="pip install 'runyard[ray]'")
+
+
+_warm: WarmCache[DriverClient] = WarmCache()
+
+keep_client = _warm.keep
+close_clients = _warm.close
+
+
+def take_client(address: str | None, workers: int | None) -> DriverClient:
+    """A client for the cluster, warm if there is one."""
+    cores = max(usable_cores(), workers or 0)
+
+    def fits(client: DriverClient) -> bool:
+        has_cores = client.cores >= cores or not client.is_local
+        return client.address == address and client.lives and has_cores
+
+    return _warm.take(fits) or DriverClient(address, cores)
