@@ -101,12 +101,13 @@ class Runner:
                 value = call.function(**work.params)
             if call.is_coroutine:
                 value = self._awaited(value)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(work, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if isinstance(error, StopNow):
                 with suppress(Stuck):
@@ -129,12 +130,13 @@ class Runner:
             else:
                 self._thread = self._thread or CallThread()
                 value = await self._thread.call(call.function, **extra, **work.params)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(work, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if self.leaving:
                 with suppress(Stuck):
