@@ -20,7 +20,7 @@ from time import time as now
 from typing import Any, cast
 
 from runyard.attempt import forked
-from runyard.attempt.calls import CallThread
+from runyard.attempt.calls import CallThread, share_threads
 from runyard.attempt.context import Context, enter
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
@@ -299,6 +299,7 @@ class Runner:
         """What a coroutine returns, on a loop of the lane's own."""
         if self._loop is None:
             self._loop = asyncio.Runner()
+            _off_loop(self._loop.run, share_threads())
         here = contextvars.copy_context()
         here.run(enter, self.context())
         return _off_loop(self._loop.run, coroutine, context=here)
