@@ -101,7 +101,7 @@ class StoreDamaged(StoreError):
 
 
 class StoreGone(StoreError):
-    """The files of the store were removed or replaced while it was in use."""
+    """The files or tables of the store were removed or replaced while it was in use."""
 
 
 class StoreUnready(StoreError):

@@ -1,4 +1,8 @@
-"""Ordinary functions called from a loop: a thread a lane, one call at a time."""
+"""Ordinary functions called from a loop.
+
+Those that are tasks: a thread a lane, one call at a time. Those that a task hands to the loop's own
+pool: threads that many tasks share, where each call belongs to the task that asked for it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,26 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from runyard.attempt import forked
 
 Found = tuple[Any, BaseException | None]
+
+
+class LoopThreads(ThreadPoolExecutor):
+    """What `run_in_executor(None, …)` uses on a loop that runs one task after another."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Call it in the context of whoever asks, as `asyncio.to_thread` does."""
+        here = contextvars.copy_context()
+        return super().submit(here.run, function, *args, **named)
+
+
+async def share_threads() -> None:
+    """Let tasks on this loop use its pool without mixing up their contexts."""
+    asyncio.get_running_loop().set_default_executor(LoopThreads())
 
 
 class CallThread:

@@ -19,6 +19,9 @@ from typing import NoReturn
 FLUSH_SECONDS = 5
 """A child that takes longer to print its last lines is ended: it may wait for a lock for ever."""
 
+SHORTEST = 50e-6
+"""Seconds. What takes less has not forked, which takes longer than this by itself."""
+
 pid = os.getpid()
 """This process. Asking the kernel after every task would cost too much."""
 
@@ -30,11 +33,16 @@ def contained() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if pid != here:
+        if pid != here or is_unannounced():
             leave(error)
         raise
-    if pid != here:
+    if pid != here or is_unannounced():
         leave()
+
+
+def is_unannounced() -> bool:
+    """Whether this is a child that C code has forked without telling Python."""
+    return os.getpid() != pid
 
 
 def leave(error: BaseException | None = None) -> NoReturn:
@@ -42,7 +50,8 @@ def leave(error: BaseException | None = None) -> NoReturn:
     code = 1
     try:
         # A lock that another thread held at the fork is never released here.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        with contextlib.suppress(ValueError):  # C code has forked in another thread than the main
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(FLUSH_SECONDS)
         code = _told(error)
         for stream in (sys.stdout, sys.stderr):

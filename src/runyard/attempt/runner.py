@@ -20,7 +20,7 @@ from time import time as now
 from typing import Any, cast
 
 from runyard.attempt import forked
-from runyard.attempt.calls import CallThread
+from runyard.attempt.calls import CallThread, share_threads
 from runyard.attempt.context import Context, enter
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.output import Output
@@ -101,12 +101,13 @@ class Runner:
                 value = call.function(**work.params)
             if call.is_coroutine:
                 value = self._awaited(value)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(work, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if isinstance(error, StopNow):
                 with suppress(Stuck):
@@ -129,12 +130,13 @@ class Runner:
             else:
                 self._thread = self._thread or CallThread()
                 value = await self._thread.call(call.function, **extra, **work.params)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(work, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(work, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if self.leaving:
                 with suppress(Stuck):
@@ -297,6 +299,7 @@ class Runner:
         """What a coroutine returns, on a loop of the lane's own."""
         if self._loop is None:
             self._loop = asyncio.Runner()
+            _off_loop(self._loop.run, share_threads())
         here = contextvars.copy_context()
         here.run(enter, self.context())
         return _off_loop(self._loop.run, coroutine, context=here)

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from contextlib import ExitStack
 
+from runyard.attempt.calls import LoopThreads
 from runyard.attempt.context import follow_threads
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program
@@ -46,6 +47,7 @@ class AsyncBackend(Backend):
         self._stack.enter_context(routed())
         follow_threads()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(LoopThreads())
         self._thread = threading.Thread(target=self._turn, daemon=True, name="runyard-async")
         self._lanes = [self._lane(number) for number in range(self.lanes)]
         self._thread.start()

@@ -15,14 +15,13 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from runyard import interrupts
-from runyard.attempt.slots import Note
-from runyard.attempt.wire import Report
 from runyard.backends import tree
+from runyard.backends.lane import Lane
 from runyard.backends.warden import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.backends.worker import LENGTH
 from runyard.spec.hash_seed import seeded
@@ -38,41 +37,6 @@ START_SECONDS = 60.0
 """and so long the first time, since its interpreter may still be starting."""
 
 _START = "import sys; sys.path[:] = {path!r}; from runyard.backends.warden import main; main({fd})"
-
-
-class Lane:
-    """The engine's end of one worker."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.pid: int | None = None
-        self.channel: socket.socket | None = None
-        self.incoming = bytearray()
-        self.outgoing = bytearray()
-        self.sent: list[int] = []  # chunks under way, oldest first
-        self.tasks = 0  # since the worker started
-        self.asked: float | None = None  # when the warden was asked for what it has not done
-        self.cut_off: float | None = None  # when the worker was seen to have closed its channel
-        self.renewing = False  # asked to end, since it has done its share
-        self.ending: tuple[Note, str, str] | None = None  # asked to end, and why
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether its worker has something to do, or is being ended."""
-        return bool(self.sent or self.ending or self.renewing)
-
-    def frames(self, decode: Callable[[memoryview], Report]) -> list[Report]:
-        """Whole reports that have come in."""
-        found, at, buffer = [], 0, self.incoming
-        while len(buffer) - at >= LENGTH.size:
-            (size,) = LENGTH.unpack_from(buffer, at)
-            end = at + LENGTH.size + size
-            if len(buffer) < end:
-                break
-            found.append(decode(memoryview(buffer)[at + LENGTH.size : end]))
-            at = end
-        del buffer[:at]
-        return found
 
 
 class Crew:

@@ -37,7 +37,8 @@ from runyard.attempt.wire import (
 )
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities, starting
-from runyard.backends.crew import Crew, Lane, close_crews, keep_crew, take_crew
+from runyard.backends.crew import Crew, close_crews, keep_crew, take_crew
+from runyard.backends.lane import Lane
 from runyard.backends.worker import CHUNK, JOB, MUTE, REST
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed

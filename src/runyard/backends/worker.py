@@ -56,6 +56,9 @@ CHECK_SECONDS = 0.005
 """Tasks go on for this long before the worker checks that they leave it as they found it."""
 
 LENGTH = struct.Struct("<I")
+HEAD, MARK = struct.Struct("<4sI"), b"\x9drun"
+"""What a report begins with: a mark, by which the engine knows it, and its length."""
+
 LARGEST = (1 << 32) - 1
 """Bytes of a report; what a lane has to say beyond that goes into further ones."""
 
@@ -180,7 +183,7 @@ class Outbox:
         )  # fmt: skip
         if len(data) > LARGEST:
             raise MemoryError
-        self._channel.sendall(LENGTH.pack(len(data)))
+        self._channel.sendall(HEAD.pack(MARK, len(data)))
         self._channel.sendall(data)
         self._done = done
         self._change = None
@@ -288,7 +291,7 @@ class Worker:
             return
         enter(self._runner)
         self._limit_memory(job.memory)
-        self._state.keep(self._spool.descriptors if self._spool is not None else [1, 2])
+        self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = False
 
     def _prepared(self, job: Job, slots: Slots) -> Runner:

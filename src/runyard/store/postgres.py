@@ -27,6 +27,7 @@ from runyard.errors import (
     StoreDamaged,
     StoreError,
     StoreFull,
+    StoreGone,
 )
 from runyard.spec.outcome import WIDTH, Rows
 from runyard.store.arrays import packed
@@ -179,6 +180,7 @@ class PostgresStore(Store):
             self._opened(self._reader) as connection,
             connection.begin(),
         ):
+            _let_idle(connection)
             yield SqlSnapshot(connection)
 
     def alive(self, engine: int) -> bool:
@@ -199,6 +201,7 @@ class PostgresStore(Store):
     def check(self) -> Iterator[str]:
         try:
             with self._engine.connect() as connection, connection.begin():
+                _let_idle(connection)
                 yield from check_rows(connection)
         except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
             text = addresses.scrubbed(str(error), self._url)
@@ -274,6 +277,12 @@ class PostgresStore(Store):
                     f"the store {self.location} can't be used with this role: {text}",
                     hint=_RIGHTS,
                 ) from error
+            if isinstance(cause, errors.UndefinedTable):
+                raise StoreGone(
+                    f"the tables of {self.location} were removed while they were in use: "
+                    f"nothing more is recorded ({text.splitlines()[0]})",
+                    hint="put them back, or run the batch again",
+                ) from error
             if isinstance(cause, errors.DataCorrupted | errors.IndexCorrupted):
                 raise StoreDamaged(
                     f"the store {self.location} is damaged: {text}", hint="run `runyard doctor`"
@@ -301,6 +310,11 @@ def _on(clash: Clash, table: Table) -> str:
 
 def _same_key(table: Table) -> str:
     return " AND ".join(f't."{c.name}" = v."{c.name}"' for c in table.primary_key)
+
+
+def _let_idle(connection: Connection) -> None:
+    """Let a transaction that only reads take its time between two queries: nobody waits for it."""
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def _answers(connection: Connection) -> bool:
