@@ -71,11 +71,11 @@ class SpecChanged(UsageError):
 
 
 class CodeHasChanged(UsageError):
-    """Recorded outcomes were made by other code, and `changed` is `refuse`."""
+    """StoredBatch outcomes were made by other code, and `changed` is `refuse`."""
 
 
 class CodeChangedWarning(UserWarning):
-    """Recorded outcomes were made by code that has changed since, and are kept."""
+    """StoredBatch outcomes were made by code that has changed since, and are kept."""
 
 
 class MetricMissing(UsageError):
@@ -101,7 +101,7 @@ class StoreDamaged(StoreError):
 
 
 class StoreGone(StoreError):
-    """The files of the store were removed or replaced while it was in use."""
+    """The files or tables of the store were removed or replaced while it was in use."""
 
 
 class StoreUnready(StoreError):

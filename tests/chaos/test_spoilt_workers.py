@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import os
 import resource
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import runyard as ry
+from runyard.errors import BackendError
 from runyard.events import Event, Notice
 
 TASKS, SPOILER = 200, 33
@@ -57,7 +59,8 @@ def look(folder: str, x: int) -> list[object]:
     if x % 20 == 0:
         subprocess.run(["true"], check=True)
     path = Path(folder, str(x))
-    path.write_text("")
+    with path.open("w") as file:
+        assert file.fileno() > 2
     mode = path.stat().st_mode & 0o777
     path.unlink()
 
@@ -89,6 +92,7 @@ WAYS: dict[str, tuple[Callable[[], object], str | None]] = {
         "the handlers of signals",
     ),
     "stdout closed": (lambda: os.close(1), "its open files"),
+    "stdin closed": (lambda: os.close(0), "its open files"),
     "stdout elsewhere": (write_elsewhere, "its open files"),
     "no environment": (clear_environment, "the environment"),
     "an alarm": (end_soon, "its timers"),
@@ -144,6 +148,21 @@ def test_a_task_that_cuts_its_worker_off_costs_itself_alone(yard: ry.Yard) -> No
     assert failed.error.kind == "WorkerDied"
     assert "closed the connection to the engine" in failed.error.message
     assert result.stats.completed == TASKS - 1
+
+
+@pytest.mark.parametrize("text", ["no report", "\0\0\0\0"])
+def test_a_task_that_writes_into_the_channel_ends_the_run_with_a_reason(
+    yard: ry.Yard, text: str
+) -> None:
+    def task(x: int) -> int:
+        if x == SPOILER:
+            for descriptor in range(3, 64):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, 9 * text.encode())
+        return x
+
+    with pytest.raises(BackendError, match="sent bytes that are not a report"):
+        yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
 
 
 def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:

@@ -1,4 +1,8 @@
-"""Calling ordinary functions from an event loop: one thread per lane, one call at a time."""
+"""Calling ordinary functions from an event loop.
+
+Tasks: one thread per lane, one call at a time. Calls that a task passes to the loop's own pool:
+threads that tasks share, where each call belongs to the task that asked for it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,26 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from runyard.attempt import forked
 
 CallResult = tuple[Any, BaseException | None]
+
+
+class LoopThreads(ThreadPoolExecutor):
+    """The pool behind `run_in_executor(None, …)`: each call keeps its caller's context."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Call a function in the caller's context, as `asyncio.to_thread` does."""
+        here = contextvars.copy_context()
+        return super().submit(here.run, function, *args, **named)
+
+
+async def share_threads() -> None:
+    """Let tasks on this loop use its pool, each with its own context."""
+    asyncio.get_running_loop().set_default_executor(LoopThreads())
 
 
 class CallThread:

@@ -19,6 +19,9 @@ from typing import NoReturn
 FLUSH_SECONDS = 5
 """A child that takes longer to flush its output is killed: it may wait for a lock forever."""
 
+SHORTEST = 50e-6
+"""Seconds that a fork takes at least; a faster call has not forked."""
+
 pid = os.getpid()
 """This process. A system call after every task would be too slow."""
 
@@ -30,11 +33,16 @@ def contained() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if pid != here:
+        if pid != here or is_unannounced():
             leave(error)
         raise
-    if pid != here:
+    if pid != here or is_unannounced():
         leave()
+
+
+def is_unannounced() -> bool:
+    """Whether this is a child that C code forked without Python's knowledge."""
+    return os.getpid() != pid
 
 
 def leave(error: BaseException | None = None) -> NoReturn:
@@ -42,7 +50,8 @@ def leave(error: BaseException | None = None) -> NoReturn:
     code = 1
     try:
         # A lock held by another thread at the fork is never released here.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        with contextlib.suppress(ValueError):  # C code has forked in a thread other than the main
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(FLUSH_SECONDS)
         code = _exit_code(error)
         for stream in (sys.stdout, sys.stderr):

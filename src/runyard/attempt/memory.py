@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lifting = threading.RLock()
+lifting = threading.RLock()
+"""Held while the limit is lifted."""
 
 
 @contextmanager
 def beyond_the_limit() -> Iterator[None]:
     """Lift the memory limit, to report results or that a task ran out of memory."""
-    with _lifting:
+    with lifting:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
         try:

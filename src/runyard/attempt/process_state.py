@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from os import fstat, umask
 from typing import Any, NamedTuple
 
+from runyard.attempt.memory import lifting
+
 CHANNEL = "the connection to the engine"
 
 _NUMBERS = range(1, signal.SIGRTMIN) if hasattr(signal, "SIGRTMIN") else range(1, signal.NSIG)
@@ -144,13 +146,15 @@ def _mask() -> int:
 
 
 def _limits() -> list[tuple[int, int]]:
-    return [resource.getrlimit(kind) for kind in _LIMITS]
+    with lifting:  # the memory limit is lifted while another thread sends a report
+        return [resource.getrlimit(kind) for kind in _LIMITS]
 
 
 def _restore_limits(before: list[tuple[int, int]]) -> None:
-    for kind, limits in zip(_LIMITS, before, strict=True):
-        if resource.getrlimit(kind) != limits:
-            resource.setrlimit(kind, limits)
+    with lifting:
+        for kind, limits in zip(_LIMITS, before, strict=True):
+            if resource.getrlimit(kind) != limits:
+                resource.setrlimit(kind, limits)
 
 
 def _handlers() -> list[Any]:

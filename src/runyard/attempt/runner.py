@@ -20,7 +20,7 @@ from time import time as now
 from typing import Any, cast
 
 from runyard.attempt import forked
-from runyard.attempt.calls import CallThread
+from runyard.attempt.calls import CallThread, share_threads
 from runyard.attempt.context import Context, enter
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.memory import beyond_the_limit
@@ -107,12 +107,13 @@ class Runner:
                 value = target.function(**ready.params)
             if target.is_coroutine:
                 value = self._awaited(value)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(ready, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(ready, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if isinstance(error, StopNow):
                 with suppress(AttemptAborted):
@@ -135,12 +136,13 @@ class Runner:
             else:
                 self._thread = self._thread or CallThread()
                 value = await self._thread.call(target.function, **extra, **ready.params)
-            if self._pid != forked.pid:
-                forked.leave()
             self.ended = perf_counter()
-            return self._completed(ready, value, started, self.ended - begin)
+            seconds = self.ended - begin
+            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                forked.leave()
+            return self._completed(ready, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid:
+            if self._pid != forked.pid or forked.is_unannounced():
                 forked.leave(error)
             if self.leaving:
                 with suppress(AttemptAborted):
@@ -309,6 +311,7 @@ class Runner:
         """Run a coroutine on the lane's own loop."""
         if self._loop is None:
             self._loop = asyncio.Runner()
+            _off_loop(self._loop.run, share_threads())
         here = contextvars.copy_context()
         here.run(enter, self.context())
         return _off_loop(self._loop.run, coroutine, context=here)

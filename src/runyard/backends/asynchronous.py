@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 
+from runyard.attempt.calls import LoopThreads
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.program import Program
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
@@ -87,6 +88,7 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(LoopThreads())
         self._thread = threading.Thread(target=self._run_loop, daemon=True, name="runyard-async")
         super().open(job, lane_status)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""Messages between the processes of a run: each is its length, then its bytes.
+"""Messages between the processes of a run: each is a mark, its length, then its bytes.
 
 The engine's end never blocks: a `Poller` waits for all its channels at once. The other ends block.
 """
@@ -12,29 +12,44 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 
-LENGTH = struct.Struct("<I")
+HEAD = struct.Struct("<4sI")
+MARK = b"\x9drun"
+"""What each message begins with, so that bytes written by others are noticed."""
+
 LARGEST = (1 << 32) - 1
 """The most bytes of a message."""
 
 READ_BYTES = 1 << 18
 
 
+class GarbledMessage(Exception):
+    """Bytes on a channel that are not a message."""
+
+
 def framed(*parts: bytes) -> bytes:
     """One message made of these parts, as it is sent."""
-    return b"".join((LENGTH.pack(sum(map(len, parts))), *parts))
+    return b"".join((HEAD.pack(MARK, sum(map(len, parts))), *parts))
 
 
 def take_messages(buffer: bytearray, decode: Callable[[memoryview], T]) -> list[T]:
     """The whole messages at the start of the buffer, decoded and removed from it."""
     found, at = [], 0
-    while len(buffer) - at >= LENGTH.size:
-        begin = at + LENGTH.size
-        end = begin + LENGTH.unpack_from(buffer, at)[0]
+    while len(buffer) - at >= HEAD.size:
+        mark, size = HEAD.unpack_from(buffer, at)
+        if mark != MARK:
+            raise GarbledMessage
+        begin = at + HEAD.size
+        end = begin + size
         if len(buffer) < end:
             break
-        found.append(decode(memoryview(buffer)[begin:end]))
+        try:
+            found.append(decode(memoryview(buffer)[begin:end]))
+        except msgspec.MsgspecError as error:
+            raise GarbledMessage from error
         at = end
     del buffer[:at]
     return found
@@ -104,7 +119,7 @@ class Channel:
 
     def send(self, *parts: bytes) -> None:
         """Queue a message, and send what fits."""
-        self._outgoing += LENGTH.pack(sum(map(len, parts)))
+        self._outgoing += HEAD.pack(MARK, sum(map(len, parts)))
         for part in parts:
             self._outgoing += part
         self.flush()

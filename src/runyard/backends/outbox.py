@@ -23,7 +23,7 @@ from runyard.attempt.runner import Result
 from runyard.attempt.system_failure import SystemFailure
 from runyard.attempt.wire import Change, Completed, Emission, Failure, Report, encode_report
 from runyard.backends import tree
-from runyard.backends.channel import LARGEST, LENGTH
+from runyard.backends.channel import HEAD, LARGEST, MARK
 from runyard.spec.outcome import WIDTH, Printed
 
 FLUSH_SECONDS = 0.05
@@ -134,7 +134,7 @@ class Outbox:
         )  # fmt: skip
         if len(data) > LARGEST:
             raise MemoryError
-        self._channel.sendall(LENGTH.pack(len(data)))
+        self._channel.sendall(HEAD.pack(MARK, len(data)))
         self._channel.sendall(data)
         self._done = done
         self._change = None

@@ -35,6 +35,7 @@ from runyard.attempt.wire import (
 )
 from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities, EarlyDeaths, starting
+from runyard.backends.channel import GarbledMessage
 from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
 from runyard.backends.worker_pool import (
     WorkerHandle,
@@ -169,7 +170,14 @@ class ProcessesBackend(Backend):
             if worker.channel.at_end:
                 worker.cut_off = worker.cut_off or time.monotonic()
             return False
-        for report in worker.channel.take(self.decode):
+        try:
+            reports = worker.channel.take(self.decode)
+        except GarbledMessage:
+            raise BackendError(
+                f"worker {worker.number} sent bytes that are not a report",
+                hint="one of its tasks has written to a file descriptor that it did not open",
+            ) from None
+        for report in reports:
             logger.debug(
                 "lane %d: report on chunk %d, %d tasks done", worker.number, report.chunk,
                 report.done,

@@ -99,7 +99,7 @@ class Worker:
             return
         enter(self._runner)
         self._limit_memory(job.memory)
-        self._state.keep(self._spool.descriptors if self._spool is not None else [1, 2])
+        self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = False
 
     def _make_runner(self, job: Job, lane_status: LaneStatusFile) -> Runner:

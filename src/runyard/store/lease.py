@@ -106,7 +106,7 @@ class Leases:
             self._held.discard(engine)
             if engine in self._locked and self._session is not None:
                 self._locked.discard(engine)
-                with suppress(psycopg.OperationalError):
+                with suppress(psycopg.Error):  # the server is away, or the tables are gone
                     self._session.execute("DELETE FROM leases WHERE engine = %s", [engine])
                     self._session.execute(f"SELECT pg_advisory_unlock({_SPACE}, %s)", [engine])
 

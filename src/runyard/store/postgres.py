@@ -25,6 +25,7 @@ from runyard.errors import (
     StoreDamaged,
     StoreError,
     StoreFull,
+    StoreGone,
 )
 from runyard.spec.outcome import WIDTH, Rows
 from runyard.store import schema
@@ -197,6 +198,7 @@ class PostgresStore(Store):
         with self._translated():
             session = self._opened(self._readers.take)
             try:
+                _let_idle(session)
                 yield PostgresSnapshot(session)
             finally:
                 self._readers.give_back(session)
@@ -300,6 +302,12 @@ class PostgresStore(Store):
                     f"the store {self.location} can't be used with this role: {text}",
                     hint=_RIGHTS,
                 ) from cause
+            if isinstance(cause, errors.UndefinedTable):
+                raise StoreGone(
+                    f"the tables of {self.location} were removed while they were in use: "
+                    f"nothing more is recorded ({text.splitlines()[0]})",
+                    hint="restore them, or run the batch again",
+                ) from cause
             if isinstance(cause, errors.DataCorrupted | errors.IndexCorrupted):
                 raise StoreDamaged(
                     f"the store {self.location} is damaged: {text}", hint="run `runyard doctor`"
@@ -329,6 +337,11 @@ def _on(clash: Clash, table: Table[Any]) -> str:
 
 def _same_key(table: Table[Any]) -> str:
     return " AND ".join(f"t.{name} = v.{name}" for name in table.keys)
+
+
+def _let_idle(session: Session) -> None:
+    """Let a reading transaction pause between two queries for as long as it needs."""
+    session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def _is_there(session: Session) -> bool:

@@ -9,6 +9,8 @@ import resource
 import signal
 import socket
 import sys
+import threading
+import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import CHANNEL, ProcessState
 
 
@@ -165,3 +168,26 @@ def test_a_function_that_was_replaced_is_seen(
         patched.setattr(signal, "getitimer", lambda: 1 / 0)
         assert state.changed() == ["its timers"]
         assert not state.restore()
+
+
+def test_a_limit_that_is_lifted_to_send_a_report_is_no_change(state: ProcessState) -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    if before[1] != resource.RLIM_INFINITY:
+        pytest.skip("there is no room above the limit")
+    resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, before[1]))
+    lifted = threading.Event()
+
+    def send() -> None:
+        with beyond_the_limit():
+            lifted.set()
+            time.sleep(0.1)
+
+    sender = threading.Thread(target=send)
+    try:
+        begin(state)
+        sender.start()
+        assert lifted.wait(10)
+        assert state.changed() == []
+    finally:
+        sender.join()
+        resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -19,7 +19,7 @@ from runyard.attempt.wire import (
     decode_report,
     encode_report,
 )
-from runyard.backends.channel import LENGTH
+from runyard.backends.channel import HEAD, MARK
 from runyard.backends.outbox import Outbox
 from runyard.spec.outcome import OutcomeRow, Printed, Rows
 
@@ -47,7 +47,8 @@ class Wire:
             self.outbox.trust()
 
     def report(self) -> Report:
-        size = LENGTH.unpack(self._read(LENGTH.size))[0]
+        mark, size = HEAD.unpack(self._read(HEAD.size))
+        assert mark == MARK
         return decode_report(self._read(size))
 
     def reports(self) -> list[Report]:

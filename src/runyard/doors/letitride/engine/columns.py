@@ -1,4 +1,4 @@
-"""Recorded sessions as columns: one row for each session and seat, money in cents."""
+"""StoredBatch sessions as columns: one row for each session and seat, money in cents."""
 
 from __future__ import annotations
 
