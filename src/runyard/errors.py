@@ -71,11 +71,11 @@ class SpecChanged(UsageError):
 
 
 class CodeHasChanged(UsageError):
-    """StoredBatch outcomes were made by other code, and `changed` is `refuse`."""
+    """Recorded outcomes were made by other code, and `changed` is `refuse`."""
 
 
 class CodeChangedWarning(UserWarning):
-    """StoredBatch outcomes were made by code that has changed since, and are kept."""
+    """Recorded outcomes were made by code that has changed since, and are kept."""
 
 
 class MetricMissing(UsageError):

@@ -183,7 +183,7 @@ def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
 
 
 def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
-    """StoredBatch outcomes that were made by other code than the present."""
+    """Recorded outcomes that were made by other code than the present."""
     from runyard.schedule.changed import find_change
     from runyard.schedule.registration import code_of
     from runyard.schedule.targets import check_targets

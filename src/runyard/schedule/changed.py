@@ -39,7 +39,7 @@ class Code(NamedTuple):
 
 
 class Change(NamedTuple):
-    """StoredBatch outcomes that were made by other code."""
+    """Recorded outcomes that were made by other code."""
 
     event: CodeChanged
     tasks: list[int]

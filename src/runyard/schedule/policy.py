@@ -90,7 +90,7 @@ class RateEstimate:
         self._points: deque[tuple[float, int]] = deque()
 
     def update(self, now: float, done: int) -> None:
-        """LaneStatus how many outcomes there are now."""
+        """Note how many outcomes there are now."""
         self._points.append((now, done))
         while len(self._points) > 2 and now - self._points[1][0] > self._window:
             self._points.popleft()
@@ -117,7 +117,7 @@ class DurationEstimate:
         self.count = 0  # tasks that have ended
 
     def update(self, seconds: float, tasks: int, size: int = 0) -> None:
-        """LaneStatus how long some tasks took together, and how many bytes their values have."""
+        """Note how long some tasks took together, and how many bytes their values have."""
         if tasks <= 0:
             return
         self.count += tasks

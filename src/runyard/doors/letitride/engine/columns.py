@@ -1,4 +1,4 @@
-"""StoredBatch sessions as columns: one row for each session and seat, money in cents."""
+"""Recorded sessions as columns: one row for each session and seat, money in cents."""
 
 from __future__ import annotations
 
