@@ -67,7 +67,7 @@ class Budget:
             self._add(rows)
 
     def recorded(self, done: int) -> None:
-        """LaneStatus how many outcomes are in the store, including those of other engines."""
+        """Note how many outcomes are in the store, including those of other engines."""
         self._done = max(self._done, done)
 
     def room(self, flying: int, elapsed: float, lanes: int = 1) -> float:
