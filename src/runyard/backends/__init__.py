@@ -9,6 +9,7 @@ from runyard.errors import BackendError, UsageError
 if TYPE_CHECKING:
     from runyard.backends.base import Backend
 
+MOST_WORKERS = 100_000
 NAMES = ("serial", "async", "threads", "processes", "ray")
 
 
@@ -52,6 +53,8 @@ def open_backend(
     kind = backend_class(name)
     if workers is not None and (type(workers) is not int or workers < 1):
         raise UsageError(f"workers is {workers!r}", hint="use a whole number from 1 up")
+    if workers is not None and workers > MOST_WORKERS:
+        raise UsageError(f"workers is {workers!r}", hint=f"use {MOST_WORKERS:,} at most")
     if fallback not in (None, "serial"):
         raise UsageError(f"fallback is {fallback!r}", hint="the one there is: serial")
     if name != "ray":

@@ -17,7 +17,7 @@ from runyard.errors import BadSpec
 from runyard.spec.codec import CODECS, encode, list_head
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import safe_name, slug
-from runyard.spec.plan import Axis, Plan, distinct
+from runyard.spec.plan import Axis, Plan, distinct, too_many_tasks
 from runyard.spec.seeds import check_root, key_of
 from runyard.spec.status import Priority
 from runyard.spec.task import (
@@ -353,6 +353,10 @@ def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
 
 def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
     if isinstance(values, range):
+        try:
+            len(values)
+        except OverflowError:
+            raise too_many_tasks() from None
         settled: tuple[Any, ...] | range = values
     elif hasattr(values, "tolist"):
         settled = tuple(values.tolist())

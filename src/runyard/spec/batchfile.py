@@ -21,13 +21,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from runyard.errors import BadBatchFile, BadSpec, RunyardError
+from runyard.spec import toml
 from runyard.spec.batch import Batch, batch, grid, tasks
 from runyard.spec.task import Target, Task, shell
 
@@ -62,10 +62,11 @@ class _BatchTable(msgspec.Struct, forbid_unknown_fields=True):
 def parse(text: str, *, source: str = "batch file", folder: str = "") -> Batch:
     """The batch that a TOML text describes; `folder` is where its file targets are relative to."""
     try:
-        table = msgspec.convert(tomllib.loads(text), _BatchTable)
-        return _build(table, PurePath(folder))
-    except tomllib.TOMLDecodeError as error:
+        found = toml.loads(text)
+    except ValueError as error:
         raise BadBatchFile(f"{source} is not TOML: {error}") from None
+    try:
+        return _build(msgspec.convert(found, _BatchTable), PurePath(folder))
     except msgspec.ValidationError as error:
         keys = ", ".join(_BatchTable.__struct_fields__)
         raise BadBatchFile(f"{source}: {_readable(error)}", hint=f"the keys are: {keys}") from None

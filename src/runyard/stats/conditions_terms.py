@@ -125,7 +125,9 @@ class Number(Term):
     def number(self) -> float:
         """What the text says; 80% is 0.8."""
         if self.text.endswith("%"):
-            return float(Decimal(self.text[:-1].rstrip()) / 100)
+            digits = self.text[:-1].rstrip()
+            plain = float(digits)  # which tells numbers that are too large for a decimal
+            return float(Decimal(digits) / 100) if plain and math.isfinite(plain) else plain
         return float(self.text)
 
     def value(self, figures: Figures) -> float:  # noqa: ARG002

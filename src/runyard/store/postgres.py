@@ -21,11 +21,11 @@ from sqlalchemy.dialects import postgresql
 
 from runyard import addresses, faults
 from runyard.errors import (
-    RunyardError,
     StoreAway,
     StoreConflict,
     StoreDamaged,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StoreGone,
 )
@@ -200,10 +200,12 @@ class PostgresStore(Store):
 
     def check(self) -> Iterator[str]:
         try:
-            with self._engine.connect() as connection, connection.begin():
+            with self._translated(), self._opened(self._reader) as connection, connection.begin():
                 _let_idle(connection)
                 yield from check_rows(connection)
-        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+        except StoreDamaged as error:
+            yield error.message
+        except (ValueError, TypeError) as error:
             text = addresses.scrubbed(str(error), self._url)
             yield f"PostgreSQL: {text.splitlines()[0]}"
 
@@ -273,7 +275,7 @@ class PostgresStore(Store):
                     "what is recorded stays, and `runyard resume` goes on",
                 ) from error
             if isinstance(cause, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-                raise StoreError(
+                raise StoreForbidden(
                     f"the store {self.location} can't be used with this role: {text}",
                     hint=_RIGHTS,
                 ) from error

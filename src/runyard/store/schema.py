@@ -196,6 +196,15 @@ def _add_counted(connection: Connection) -> None:
             connection.execute(update(batches).where(batches.c.id == row.id).values(renewed))
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether the tables are there in this version's form; needs no right to write."""
+    if not inspect(connection).has_table("meta"):
+        return False
+    query = meta.select().where(meta.c.key == "schema_version")
+    found = connection.execute(query).one_or_none()
+    return found is not None and str(found.value) == str(len(MIGRATIONS))
+
+
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (_create_all, _add_counted, _create_all)

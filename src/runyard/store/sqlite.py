@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -22,6 +23,8 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Engine,
+    NullPool,
+    Pool,
     QueuePool,
     Table,
     event,
@@ -30,8 +33,9 @@ from sqlalchemy import (
 )
 
 from runyard import faults
-from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
+from runyard.store import readonly
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
@@ -44,6 +48,12 @@ from runyard.store.writing import Clash, Values
 
 GROUP = 50
 """Rows in one INSERT: the interpreter lock changes hands once for all of them."""
+
+_NO_DAMAGE = {
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH,
+}  # fmt: skip
+"""What keeps SQLite from reading a store that may be whole."""
 
 _STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
@@ -111,19 +121,34 @@ class SqliteStore(Store):
         self._writer: Connection | None = None
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
+            _check_regular(path)
+            self._only_reads = readonly.may_only_read(path)
         self._life = LifeLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
         dialect = _dialect()
         # Not a method: SQLAlchemy keeps the creator of a connection in use for ever, and so the
         # store itself with all its descriptors.
-        creator: Any = partial(_connect, path, durable)
-        pool = QueuePool(creator, pool_size=4, max_overflow=60, dialect=dialect)
+        creator: Any
+        pool: Pool
+        if self._only_reads:
+            creator = partial(readonly.connect, path, BUSY_SECONDS)
+            pool = NullPool(creator, dialect=dialect)
+        else:
+            creator = partial(_connect, path, durable)
+            pool = QueuePool(creator, pool_size=4, max_overflow=60, dialect=dialect)
         self._engine = Engine(pool, dialect, sqlalchemy.make_url("sqlite://"))
         self._engine.update_execution_options(compiled_cache=_compiled)
         event.listen(self._engine, "begin", _begin)
         self._pinning = threading.Lock()
         self._pins: Pins | None = None
         self._let_go: Callable[[], object] = lambda: None
+        self._make_current()
+
+    def _make_current(self) -> None:
+        if self._only_reads:
+            with translated(self.location), self._begun("BEGIN") as connection:
+                readonly.check_version(connection, self.location)
+            return
         with (
             translated(self.location),
             self._lock.held(),
@@ -133,6 +158,8 @@ class SqliteStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
+        if self._only_reads:
+            raise readonly.refused(self.location)
         with self._writing, translated(self.location), self._lock.held():
             if self._writer is None:
                 self._writer = self._open("BEGIN IMMEDIATE")
@@ -168,6 +195,8 @@ class SqliteStore(Store):
         return self._lock.rung()
 
     def spare(self) -> int:
+        if self._only_reads:
+            return 0
         with translated(self.location), closing(_connect(self._path, self._durable)) as connection:
             return Pages.of(connection).spare
 
@@ -186,7 +215,12 @@ class SqliteStore(Store):
                     if line != "ok":
                         yield f"SQLite: {line}"
                 yield from check_rows(connection)
-        except (sqlalchemy.exc.DatabaseError, RunyardError, ValueError, TypeError) as error:
+        except StoreDamaged as error:
+            yield error.message
+        except (sqlalchemy.exc.DatabaseError, ValueError, TypeError) as error:
+            if _code_of(error) in _NO_DAMAGE:
+                with translated(self.location):
+                    raise
             yield f"SQLite: {str(error).splitlines()[0]}"
 
     def close(self) -> None:
@@ -203,11 +237,15 @@ class SqliteStore(Store):
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Connection]:
+        before = readonly.state(self._path) if self._only_reads else None
         with self._open(begin) as connection, connection.begin():
             yield connection
+        readonly.check_state(self._path, before)
 
     def _open(self, begin: str) -> Connection:
         connection = self._engine.connect().execution_options(runyard_begin=begin)
+        if self._only_reads:
+            return connection
         with self._pinning:
             if self._pins is None:  # the first time, or again after `close`
                 self._pins = Pins.take(self._path.resolve())
@@ -262,6 +300,16 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             raise sqlite3.OperationalError("the file system can't hold a database in WAL mode")
 
 
+def _check_regular(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise StoreError(f"the store {path} is no regular file", hint="move it away")
+
+
+def _code_of(error: Exception) -> int:
+    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
+    return code & 0xFF  # the rest says more, which does not matter here
+
+
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options()["runyard_begin"])
 
@@ -291,4 +339,8 @@ def translated(location: str) -> Iterator[None]:
         if isinstance(error, RunyardError):
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreForbidden(
+                f"the store {location} can't be used: {reason}", hint="ask its owner for the right"
+            ) from error
         raise StoreError(f"the store {location} can't be used: {reason}") from error
