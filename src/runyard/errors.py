@@ -96,6 +96,10 @@ class StoreError(EngineError):
     """The store can't be opened, read or written."""
 
 
+class StoreForbidden(StoreError):
+    """Whoever runs this may not read the store, or may not write to it."""
+
+
 class StoreDamaged(StoreError):
     """Stored bytes are not what was written."""
 

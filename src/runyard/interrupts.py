@@ -6,7 +6,9 @@ the command line   first: at once                                     then: noth
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +19,8 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 10.0
 """Seconds that a program may take to end before it can be interrupted again."""
+
+_AGAIN_SECONDS = 0.01
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -43,6 +47,40 @@ def raise_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
+
+
+@contextmanager
+def not_lost() -> Iterator[None]:
+    """What `raise_once` raises is raised again where Python can only drop it.
+
+    That is so in `__del__` and in callbacks of the garbage collector, which may run at any moment.
+    """
+    before = sys.unraisablehook
+
+    def hook(found: sys.UnraisableHookArgs) -> None:
+        number = _signal_of(found.exc_value)
+        if number is None or _ending is None:
+            before(found)
+            return
+        forget_end()
+        # Not here, where it would be dropped again.
+        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _signal_of(error: BaseException | None) -> int | None:
+    """By which signal `raise_once` came to raise this."""
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    code = error.code if isinstance(error, SystemExit) else None
+    return signal.SIGTERM if code == 128 + signal.SIGTERM else None
 
 
 def handle(handler: Handler, numbers: Iterable[int] = SIGNALS) -> dict[int, Handler]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +41,38 @@ def test_a_program_that_does_not_end_can_be_interrupted_again(
     monkeypatch.setattr(interrupts, "PATIENCE", 0.0)
     with pytest.raises(KeyboardInterrupt):
         raise_once(signal.SIGINT, None)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_what_is_raised_where_python_drops_it_is_raised_again(
+    number: signal.Signals, error: type[BaseException]
+) -> None:
+    class Collected:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    with interrupts.handled(raise_once), interrupts.not_lost(), pytest.raises(error):
+        Collected()
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            time.sleep(0.005)
+
+
+def test_other_errors_that_python_drops_are_told_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: told.append(found.exc_type))
+
+    class Collected:
+        def __del__(self) -> None:
+            raise ValueError
+
+    with interrupts.not_lost():
+        Collected()
+    assert told == [ValueError]
 
 
 def test_handlers_are_afterwards_what_they_were() -> None:

@@ -9,6 +9,7 @@ from runyard.errors import BackendError, UsageError
 if TYPE_CHECKING:
     from runyard.backends.base import Backend
 
+MOST_WORKERS = 100_000
 NAMES = ("serial", "async", "threads", "processes", "ray")
 
 
@@ -59,6 +60,8 @@ def open_backend(
         raise UsageError(
             f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
         )
+    if workers is not None and workers > MOST_WORKERS:
+        raise UsageError(f"too many workers: {workers:,}", hint=f"use at most {MOST_WORKERS:,}")
     if fallback not in (None, "serial"):
         raise UsageError(f"not a valid fallback: {fallback!r}", hint="use 'serial'")
     if name != "ray":

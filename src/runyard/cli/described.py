@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +57,7 @@ def _of_one_target(words: Words) -> Batch:
 
 
 def _from_file(path: Path) -> Batch:
+    from runyard.spec import toml
     from runyard.spec.batchfile import parse
 
     try:
@@ -69,7 +69,7 @@ def _from_file(path: Path) -> Batch:
     batch = parse(text, source=str(path), folder=_folder(path))
     if batch.target is None:
         return batch
-    given = tomllib.loads(text).get("options", {})
+    given = toml.loads(text).get("options", {})
     return batch.with_options(**_brought(batch.target, given))
 
 

@@ -87,7 +87,8 @@ def main(args: list[str] | None = None) -> int:
     heard = [n for n in interrupts.SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
     before = interrupts.handle(interrupts.raise_once, heard)
     try:
-        return _call(session, words)
+        with interrupts.not_lost():
+            return _call(session, words)
     except BrokenPipeError:
         return _broken_pipe(session)
     finally:
@@ -100,6 +101,7 @@ def main(args: list[str] | None = None) -> int:
 def _call(session: Session, words: list[str]) -> int:
     # Not click's own `main`, which exits by itself for some errors.
     try:
+        session.hear_signals()
         with (
             warnings.catch_warnings(action="ignore", category=CodeChangedWarning),
             cli.make_context("runyard", list(words), obj=session) as context,

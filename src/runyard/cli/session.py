@@ -11,6 +11,7 @@ import functools
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from runyard import interrupts
 from runyard.addresses import check, shown
 from runyard.errors import EngineError, NotFound
 from runyard.plaintext import ascii_json, plain
@@ -102,7 +104,14 @@ class Session:
         if self._documents is not None:
             os.dup2(self._documents.fileno(), 1)
         words = [sys.executable, *sys.orig_argv[1:]]
+        # Python can't be interrupted in good order while it starts: see `hear_signals`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.SIGNALS)
         os.execve(sys.executable, words, {**os.environ, VARIABLE: seed})
+
+    def hear_signals(self) -> None:
+        """Let in what `pin_hash_seed` kept out, which may interrupt at once."""
+        if self._is_program:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.SIGNALS)
 
     def abandon(self) -> None:
         """Discard further output, as nothing reads stdout any more."""
@@ -128,7 +137,9 @@ class Session:
 
     def has_yard(self) -> bool:
         """Whether the yard exists."""
-        return _is_address(self.location) or Path(self.location, "yard.db").exists()
+        # If it can't be looked at, opening it says so.
+        store = Path(self.location, "yard.db")
+        return _is_address(self.location) or not is_missing(store)
 
     @contextlib.contextmanager
     def yard(self, *, create: bool = False) -> Iterator[Yard]:
@@ -214,6 +225,14 @@ def painted(text: str) -> str:
 
 def _color() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
+
+
+def is_missing(path: Path) -> bool:
+    """Whether there is nothing at a path, as far as one may look."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False
 
 
 def _is_address(location: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.session import Session, examples, shared, style
-from runyard.errors import RunyardError, StoreError
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden
 from runyard.plaintext import counted
 
 if TYPE_CHECKING:
@@ -25,9 +25,22 @@ SHOWN, LISTED = 20, 1000
 class Findings:
     """What a check of the yard found."""
 
-    problems: list[str] = field(default_factory=list)
+    store: list[str] = field(default_factory=list)  # what is damaged in it
+    damaged_logs: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # logs that can't be looked at here
     repaired: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # repairs that this user may not make
     logs: int = 0  # audit logs that were checked
+
+    @property
+    def problems(self) -> list[str]:
+        """All that is damaged."""
+        return self.store + self.damaged_logs
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all was read, and nothing is damaged."""
+        return not self.problems and not self.unread
 
 
 @click.command(epilog=examples("runyard doctor", "runyard doctor --json"))
@@ -35,33 +48,48 @@ class Findings:
 def doctor(session: Session) -> int:
     """Check the store and the logs; repair torn tails.
 
-    Exit code 0: everything is intact or repaired; 3: something is damaged.
+    Exit code 0: everything is intact or repaired; 3: something is damaged or can't be read. Users
+    who may only read the yard are told what is left to repair.
     """
     found = Findings()
     with session.yard() as yard:
         _check_store(yard, found)
         _check_logs(yard.folder, found)
+    _tell(session, found)
+    session.document(
+        {
+            "yard": session.place,
+            "ok": found.is_whole,
+            "damaged": len(found.problems),
+            "problems": found.problems[:LISTED],
+            "unread": found.unread,
+            "repaired": found.repaired,
+            "left": found.left,
+            "logs": found.logs,
+        }
+    )
+    return 0 if found.is_whole else EXIT_DAMAGE
+
+
+def _tell(session: Session, found: Findings) -> None:
     for line in found.repaired:
         session.say(f"{style('repaired', fg='yellow')}  {line}")
+    for line in found.left:
+        session.say(f"{style('left', fg='yellow')}      {line}")
     for line in found.problems[:SHOWN]:
         session.say(f"{style('damaged', fg='red')}   {line}")
     if len(found.problems) > SHOWN:
         session.say(f"and {len(found.problems) - SHOWN:,} more")
-    if found.problems:
+    for line in found.unread:
+        session.say(f"{style('unread', fg='red')}    {line}")
+    if found.store:
         session.say("damaged data is never reported as results; rerun the batch with --fresh")
+    elif found.damaged_logs:
+        session.say("the store is intact: a damaged log costs no outcome; move it away")
+    elif found.unread:
+        session.say("the store is intact; check the unread logs as a user who may read them")
     else:
         session.say(f"{session.place} is intact: the store and {counted(found.logs, 'audit log')}")
-    session.document(
-        {
-            "yard": session.place,
-            "ok": not found.problems,
-            "damaged": len(found.problems),
-            "problems": found.problems[:LISTED],
-            "repaired": found.repaired,
-            "logs": found.logs,
-        }
-    )
-    return EXIT_DAMAGE if found.problems else 0
 
 
 @click.command(
@@ -127,42 +155,73 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _check_store(yard: Yard, found: Findings) -> None:
-    from runyard.schedule.sweep import sweep_dead_engines
+    """Read the store and tidy it; one that can't be opened here is no damaged one."""
+    from runyard.store.readable import unreadable
 
     try:
-        store = yard.store
-        found.problems += store.check()
-        if found.problems:
+        found.store += yard.store.check()
+        if found.store:
             return
-        with store.transaction() as tx:
-            dead = [engine for engine in tx.engines() if not store.alive(engine.id)]
-            sweep_dead_engines(tx, store, yard.folder)
+        with yard.store.snapshot() as view:
+            found.store += unreadable(view)
+        _sign_off_dead(yard, found)
+    except StoreDamaged as error:
+        found.store.append(error.message)
+
+
+def _sign_off_dead(yard: Yard, found: Findings) -> None:
+    from runyard.schedule.sweep import sweep_dead_engines
+
+    store = yard.store
+    with store.snapshot() as view:
+        dead = [engine for engine in view.engines() if not store.alive(engine.id)]
+    try:
+        if dead:
+            with store.transaction() as tx:
+                dead = [engine for engine in tx.engines() if not store.alive(engine.id)]
+                sweep_dead_engines(tx, store, yard.folder)
         found.repaired += [f"engine {e.id} (pid {e.pid}) died: signed off" for e in dead]
-        for path in _left_behind(yard):
+    except StoreForbidden:
+        found.left += [f"engine {e.id} (pid {e.pid}) died: you may not sign it off" for e in dead]
+        return
+    for path in _left_behind(yard):
+        try:
             path.unlink(missing_ok=True)
+        except OSError as error:
+            found.left.append(f"{path}: left by a dead engine: {error.strerror}")
+        else:
             found.repaired.append(f"{path}: left by a dead engine, removed")
-    except RunyardError as error:
-        found.problems.append(error.message)
 
 
 def _check_logs(folder: Path, found: Findings) -> None:
-    from runyard.events import repair, verify
-
     batches = folder / "batches"
     paths = [*batches.glob("*/events.jsonl"), *batches.glob("*/tasks/*/events.jsonl")]
     for path in sorted(paths):
         found.logs += 1
         try:
-            report = verify(path)
-            if report.torn_bytes and report.first_bad_line is None:
-                repair(path)
-                found.repaired.append(
-                    f"{path}: cut off {counted(report.torn_bytes, 'byte')} of a torn tail"
-                )
-            elif not report.ok:
-                found.problems.append(f"{path}: {report.reason}")
-        except (RunyardError, OSError) as error:
-            found.problems.append(f"{path}: {error}")
+            _check_log(path, found)
+        except StoreDamaged as error:
+            found.damaged_logs.append(error.message)
+        except RunyardError as error:
+            found.unread.append(f"{path}: {error.message}")
+        except OSError as error:
+            found.unread.append(f"{path}: {error.strerror or error}")
+
+
+def _check_log(path: Path, found: Findings) -> None:
+    from runyard.events import repair, verify
+
+    report = verify(path)
+    if report.torn_bytes and report.first_bad_line is None:
+        size = counted(report.torn_bytes, "byte")
+        try:
+            repair(path)
+        except StoreError as error:
+            found.left.append(f"{path}: a torn tail of {size}: {error.message}")
+        else:
+            found.repaired.append(f"{path}: cut off {size} of a torn tail")
+    elif not report.ok:
+        found.damaged_logs.append(f"{path}: {report.reason}")
 
 
 def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:

@@ -53,7 +53,8 @@ class AuditReport:
     ok: bool
 
     first_bad_line: int | None = None
-    """The first changed, missing or foreign line, counted from 1, that has good lines after it."""
+    """The first changed, missing or foreign line, counted from 1, that has good lines after it;
+    1 where no line is good, and the log is no torn first one either."""
 
     torn_bytes: int = 0
     """Bytes after the last good line."""
@@ -275,7 +276,9 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
         if line.problem and first_bad is None:
             first_bad, reason = line.bad, line.problem
     torn = size - good_end
-    if torn and reason is None:
+    if torn and not lines and not _begins(os.pread(file.fileno(), len(_FIRST_BYTES), 0)):
+        first_bad, reason = 1, f"None of its {size} bytes belongs to a line."
+    elif torn and reason is None:
         reason = f"{torn} bytes after line {lines} are not a whole line."
     return AuditReport(
         lines=lines, ok=reason is None, first_bad_line=first_bad, torn_bytes=torn, reason=reason
@@ -323,6 +326,11 @@ def _last_link(fd: int, size: int) -> tuple[int, _Link]:
         if start == 0:
             return 0, _Link()
         span *= 4
+
+
+def _begins(head: bytes) -> bool:
+    """Whether this may be the beginning of a first line, and not nothing but zeros."""
+    return head[:1] == _FIRST_BYTES[:1] and _is_torn_start(head)
 
 
 def _is_torn_start(head: bytes) -> bool:

@@ -19,7 +19,7 @@ from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import did_you_mean, safe_name, slug
 from runyard.spec.option_kinds import integer
 from runyard.spec.options import SPECS, Options, OptionSpec
-from runyard.spec.plan import Axis, Plan, distinct
+from runyard.spec.plan import Axis, Plan, distinct, too_many_tasks
 from runyard.spec.seeds import check_root, key_of
 from runyard.spec.task import (
     CONTEXT,
@@ -349,6 +349,10 @@ def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
 
 def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
     if isinstance(values, range):
+        try:
+            len(values)
+        except OverflowError:
+            raise too_many_tasks() from None
         settled: tuple[Any, ...] | range = values
     elif hasattr(values, "tolist"):
         settled = tuple(values.tolist())

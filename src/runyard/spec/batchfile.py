@@ -22,13 +22,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from runyard.errors import BadBatchFile, BadSpec, RunyardError
+from runyard.spec import toml
 from runyard.spec.batch import Batch, batch, grid, tasks
 from runyard.spec.names import did_you_mean
 from runyard.spec.options import SPECS
@@ -65,11 +65,12 @@ class _BatchTable(msgspec.Struct, forbid_unknown_fields=True):
 def parse(text: str, *, source: str = "batch file", folder: str = "") -> Batch:
     """The batch that a TOML text describes; its file targets are relative to `folder`."""
     try:
-        data = tomllib.loads(text)
+        data = toml.loads(text)
+    except ValueError as error:
+        raise BadBatchFile(f"{source} is not TOML: {error}") from None
+    try:
         _check_keys(data)
         return _build(msgspec.convert(data, _BatchTable), PurePath(folder))
-    except tomllib.TOMLDecodeError as error:
-        raise BadBatchFile(f"{source} is not TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise BadBatchFile(f"{source}: {_sentence(error)}") from None
     except BadBatchFile:

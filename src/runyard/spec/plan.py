@@ -32,6 +32,9 @@ from runyard.spec.seeds import key_of
 
 _PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
+MOST_TASKS = (1 << 63) - 1
+"""A task's number has to fit into a column of the store."""
+
 Role = Literal["param", "variant", "case", "item"]
 
 
@@ -104,6 +107,8 @@ class Plan:
         sides = (replicates, *(len(axis.values) for axis in self.axes))
         self.boxes = tuple(boxes) if boxes else (Box((0,) * len(sides), sides),)
         self._ends = list(accumulate(box.size for box in self.boxes))
+        if self.total > MOST_TASKS:
+            raise too_many_tasks()
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -379,3 +384,10 @@ def _values_to_data(values: tuple[Any, ...] | range) -> Any:
 
 def _values_from_data(data: Any) -> tuple[Any, ...] | range:
     return range(*data["range"]) if isinstance(data, dict) else tuple(data)
+
+
+def too_many_tasks() -> BadSpec:
+    """What is said of a batch with more tasks than can be numbered."""
+    return BadSpec(
+        f"a batch has {MOST_TASKS:,} tasks at most", hint="use fewer values or replicates"
+    )

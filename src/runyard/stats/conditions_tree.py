@@ -76,7 +76,9 @@ class Number(Term):
     def number(self) -> float:
         """The number; 80% is 0.8."""
         if self.text.endswith("%"):
-            return float(Decimal(self.text[:-1].rstrip()) / 100)
+            digits = self.text[:-1].rstrip()
+            plain = float(digits)  # infinite where the number is too large for a decimal
+            return float(Decimal(digits) / 100) if plain and math.isfinite(plain) else plain
         return float(self.text)
 
     def value(self, source: Any) -> float:  # noqa: ARG002

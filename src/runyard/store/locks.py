@@ -27,7 +27,8 @@ class OpenFile:
 
     def __init__(self, path: Path, flags: int) -> None:
         with _changing:
-            self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+            # A pipe in its place keeps nobody waiting.
+            self.descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
             _opened.add(self)
 
     def is_at(self, path: Path) -> bool:
@@ -52,8 +53,9 @@ class OpenFile:
         return True
 
     def unlock(self) -> None:
-        """Let go of the whole file."""
-        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        """Let go of the whole file, unless closing it has done that."""
+        if self.is_open:
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def share(self, start: int, length: int, *, hold: bool) -> None:
         """Hold a read lock on some bytes, or let go; conflicts with record locks of all processes.

@@ -26,9 +26,12 @@ KEEP = 4
 class Pool(Generic[C]):
     """Lends connections; safe from many threads. A forked child leaves its parent's alone."""
 
-    def __init__(self, connect: Callable[[], C], *, works: Callable[[C], bool]) -> None:
+    def __init__(
+        self, connect: Callable[[], C], *, works: Callable[[C], bool], keep: int = KEEP
+    ) -> None:
         self._connect = connect
         self._works = works
+        self._keep = keep  # idle connections
         self._idle: deque[C] = deque()
         self._pid = os.getpid()
         self._of_parent: list[deque[C]] = []  # never closed here: that would drop its locks
@@ -58,7 +61,7 @@ class Pool(Generic[C]):
 
     def give_back(self, connection: C) -> None:
         """The inverse of `take`; what is under way is undone."""
-        if self._works(connection) and len(self._idle) < KEEP:
+        if self._works(connection) and len(self._idle) < self._keep:
             connection.rollback()
             self._idle.append(connection)
         else:

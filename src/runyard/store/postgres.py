@@ -19,11 +19,11 @@ from psycopg.pq import TransactionStatus
 
 from runyard import addresses, faults
 from runyard.errors import (
-    RunyardError,
     StoreAway,
     StoreConflict,
     StoreDamaged,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StoreGone,
 )
@@ -222,7 +222,9 @@ class PostgresStore(Store):
         try:
             with self.snapshot() as view:
                 yield from check_rows(view)
-        except (RunyardError, ValueError, TypeError) as error:
+        except StoreDamaged as error:
+            yield error.message
+        except (ValueError, TypeError) as error:
             text = addresses.scrubbed(str(error), self._url)
             yield f"PostgreSQL: {text.splitlines()[0]}"
 
@@ -298,7 +300,7 @@ class PostgresStore(Store):
                     "what is recorded stays, and `runyard resume` goes on",
                 ) from cause
             if isinstance(cause, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-                raise StoreError(
+                raise StoreForbidden(
                     f"the store {self.location} can't be used with this role: {text}",
                     hint=_RIGHTS,
                 ) from cause

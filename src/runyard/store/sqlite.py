@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -16,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from runyard import faults
-from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreFull
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
-from runyard.store import schema
+from runyard.store import readonly, schema
 from runyard.store.base import Store
 from runyard.store.blank import put_blank
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
-from runyard.store.pool import Pool
+from runyard.store.pool import KEEP, Pool
 from runyard.store.reading import SqlSnapshot
 from runyard.store.schema import Table
 from runyard.store.sql import SqlTransaction
@@ -34,6 +35,12 @@ from runyard.store.writing import Clash, Values
 
 GROUP = 50
 """Rows in one INSERT: the interpreter lock changes hands once for all of them."""
+
+_NO_DAMAGE = {
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH,
+}  # fmt: skip
+"""Errors that keep SQLite from reading a store without it being damaged."""
 
 _STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
@@ -120,11 +127,17 @@ class SqliteStore(Store):
         self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         with translated(self.location):
             path.parent.mkdir(parents=True, exist_ok=True)
+            _check_regular(path)
+            self._only_reads = readonly.may_only_read(path)
         self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
         # Not a method, which would keep the store itself alive with all its descriptors.
         self._pool = Pool(
-            partial(_connect, path, "FULL" if durable else self.synchronous), works=lambda _: True
+            partial(readonly.connect, path, BUSY_SECONDS)
+            if self._only_reads
+            else partial(_connect, path, "FULL" if durable else self.synchronous),
+            works=lambda _: True,
+            keep=0 if self._only_reads else KEEP,
         )
         self._pinning = threading.Lock()
         self._pins: Pins | None = None
@@ -134,6 +147,8 @@ class SqliteStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
+        if self._only_reads:
+            raise readonly.refused(self.location)
         with self._writing, translated(self.location), self._lock.held():
             if self._writer is None:
                 self._writer = self._open()
@@ -170,6 +185,8 @@ class SqliteStore(Store):
         return self._lock.rung()
 
     def spare(self) -> int:
+        if self._only_reads:
+            return 0
         with (
             translated(self.location),
             closing(_connect(self._path, self.synchronous)) as connection,
@@ -191,7 +208,12 @@ class SqliteStore(Store):
                     if line != "ok":
                         yield f"SQLite: {line}"
                 yield from check_rows(SqliteSnapshot(connection))
-        except (sqlite3.Error, RunyardError, ValueError, TypeError) as error:
+        except StoreDamaged as error:
+            yield error.message
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_DAMAGE:
+                with translated(self.location):
+                    raise
             yield f"SQLite: {str(error).splitlines()[0]}"
 
     def close(self) -> None:
@@ -209,15 +231,19 @@ class SqliteStore(Store):
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
         """A connection that reads one state of the store."""
+        before = readonly.state(self._path) if self._only_reads else None
         connection = self._open()
         try:
             with _begun(connection, "BEGIN"):
                 yield connection
         finally:
             self._pool.give_back(connection)
+        readonly.check_state(self._path, before)
 
     def _open(self) -> sqlite3.Connection:
         connection = self._pool.take()
+        if self._only_reads:
+            return connection
         with self._pinning:
             if self._pins is None:  # the first time, or again after `close`
                 self._pins = Pins.take(self._path.resolve())
@@ -228,6 +254,10 @@ class SqliteStore(Store):
 
     def _prepare(self) -> None:
         """Make the tables of a new store; refuse one of another version, and leave it as it is."""
+        if self._only_reads:
+            with self._lent() as connection:
+                schema.check_version(self.location, _version(connection))
+            return
         if put_blank(self._path, durable=self._durable):
             connection = self._open()
             assert self._pins is not None
@@ -318,6 +348,11 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             raise sqlite3.OperationalError("the file system can't hold a database in WAL mode")
 
 
+def _check_regular(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise StoreError(f"the store {path} is not a regular file", hint="move it away")
+
+
 @contextmanager
 def translated(location: str) -> Iterator[None]:
     """Turn the database's own errors into ours, each with what to do."""
@@ -343,4 +378,8 @@ def translated(location: str) -> Iterator[None]:
         if isinstance(error, RunyardError):
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreForbidden(
+                f"the store {location} can't be used: {reason}", hint="ask its owner for access"
+            ) from error
         raise StoreError(f"the store {location} can't be used: {reason}") from error

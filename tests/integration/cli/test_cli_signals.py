@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 
 import psutil
 import pytest
-from cli_project import Project, until
+from cli_project import Project, project_env, until
 
 GATED = ("jobs:gated", "--grid", "x=0..9", "--workers", "2", "--seed", "1")
 
@@ -44,6 +45,24 @@ def test_one_signal_finishes_what_runs_and_resume_comes_to_the_same_end(
     unbroken = project("run", *GATED, "--name", "unbroken", "--json")
     assert resumed.last["digest"] == unbroken.last["digest"]
     assert resumed.last["completed"] == 10
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+def test_a_signal_that_came_while_the_program_was_started_again_is_heard(
+    project: Project, number: signal.Signals, code: int
+) -> None:
+    """With blocked signals, as the program starts itself again under another hash seed."""
+    before = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [2, 15]); "
+    before += f"os.kill(os.getpid(), {int(number)}); "
+    before += "os.execv(sys.executable, [sys.executable, '-m', 'runyard', 'status'])"
+    said = subprocess.run(
+        [sys.executable, "-c", before],
+        cwd=project.folder, env=project_env(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == code, said.stderr
+    assert "Traceback" not in said.stderr
 
 
 def test_a_second_signal_ends_at_once(project: Project) -> None:

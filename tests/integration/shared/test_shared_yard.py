@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from databases import postgres_url
 from polling import eventually
 from sample_tasks import double, fails, notes, paced, tossed
 
 import runyard as ry
-from runyard.errors import StoreAway, StoreError
+from runyard.errors import NotFound, StoreAway, StoreError, UsageError
 from runyard.execution import RunSettings
 from runyard.reports.export import export
 from runyard.reports.printed import Output
@@ -158,6 +159,24 @@ def test_a_worker_does_what_is_on_record_and_ends(yard: ry.Yard) -> None:
     assert [(turn.batch, turn.tasks) for turn in turns] == [("a", 20), ("b", 20), ("c", 5)]
     assert all(result.digest for result in yard.status())
     assert work(yard) == []
+
+
+def test_a_batch_that_can_not_be_taken_leaves_no_processes(
+    yard: ry.Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.submit(ry.grid(double, x=range(20), seed=7, name="a"))
+
+    def refuse(*_: object) -> None:
+        raise UsageError("it can't be loaded")
+
+    before = len(psutil.Process().children(recursive=True))
+    with pytest.raises(NotFound):
+        yard.take_part("none", lambda tx: False, workers=1)
+    monkeypatch.setattr("runyard.yard.go_on", refuse)
+    for _ in range(3):
+        with pytest.raises(UsageError, match="be loaded"):
+            yard.take_part("a", lambda tx: False, workers=1)
+    assert len(psutil.Process().children(recursive=True)) == before
 
 
 def test_a_worker_takes_the_most_urgent_batch_first(yard: ry.Yard) -> None:

@@ -104,6 +104,16 @@ def test_a_store_that_was_closed_can_be_read_again(path: Path) -> None:
     store.close()
 
 
+def test_a_lock_of_a_closed_file_is_let_go_without_an_error(path: Path) -> None:
+    """As it is where Ctrl-C comes inside a transaction, which ends when its generator does."""
+    store = SqliteStore(path)
+    transaction = store.transaction()
+    transaction.__enter__()
+    store._lock.close()
+    transaction.__exit__(None, None, None)
+    store.close()
+
+
 def test_a_forked_child_holds_none_of_the_locks(path: Path) -> None:
     store = SqliteStore(path)
     store.acquire_liveness(7)

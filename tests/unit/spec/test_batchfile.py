@@ -173,6 +173,10 @@ MALFORMED = [
     ("options audit_tasks", GRID + "[options]\naudit_tasks = 1", "audit_tasks"),
     ("options template", GRID + "[options]\ntemplate = 5", "template"),
     ("options table", "options = 3\n" + GRID, "options"),
+    ("deep lists", f"x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
+    ("deep tables", f"x = {'{a=' * 5000}1{'}' * 5000}", "nested too deeply"),
+    ("digits", f"seed = {'9' * 5000}", "digits"),
+    ("replicates", f"replicates = {2**63}\n" + GRID, "9,223,372,036,854,775,807 tasks at most"),
 ]
 
 

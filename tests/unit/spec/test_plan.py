@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.errors import BadSpec, SpecChanged
+from runyard.spec.batch import grid
 from runyard.spec.codec import decode, encode
 from runyard.spec.plan import Axis, Box, Plan, axis_label, distinct
 
@@ -203,6 +204,17 @@ def test_a_plan_that_is_no_growth_is_refused_and_the_difference_shown(
     with pytest.raises(SpecChanged) as caught:
         recorded.grown_to(wanted)
     assert text in caught.value.message.splitlines()
+
+
+def test_more_tasks_than_can_be_numbered_are_refused() -> None:
+    most = 2**63 - 1
+    assert made(most, a=[1]).total == most
+    with pytest.raises(BadSpec, match="tasks at most"):
+        made(most, a=[1, 2])
+    with pytest.raises(BadSpec, match="tasks at most"):
+        made(1, a=[1]).with_replicates(most + 1)
+    with pytest.raises(BadSpec, match="tasks at most"):
+        grid("module:function", a=range(10**30))
 
 
 def test_every_difference_is_shown() -> None:

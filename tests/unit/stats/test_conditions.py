@@ -210,6 +210,7 @@ def test_an_error_of_the_values_reaches_the_caller() -> None:
         ("ci95(median(m)) < 1", 5, r"mean\(metric\) or rate\(metric\)"),
         ("a > 1 b > 2", 6, "expected 'and', 'or' or the end and found 'b'"),
         ("5m > 2", 1, "comparison such as < and found 'm'"), ("x > 1e999", 4, "too large"),
+        ("x > 1e9999999%", 4, "too large"), ("x > 1e99999999999999999999%", 4, "too large"),
         ("a > * 2", 4, "found '\\*'"),
         ("a >", 3, "found the end"), ("a > 'b", 4, "quote is not closed"),
         ("and", 0, "found 'and'"),

@@ -34,6 +34,8 @@ def test_sizes_and_times_are_read_as_people_write_them(tmp_path: Path) -> None:
         "[limits]\nwords = 3",
         "limits = 3",
         "[servers.x]\nargs = []",
+        f"x = {'[' * 5000}",
+        f"x = {'9' * 5000}",
     ],
 )
 def test_what_can_t_be_read_is_refused_with_the_file_s_name(tmp_path: Path, text: str) -> None:

@@ -72,6 +72,19 @@ def test_a_configuration_survives_being_written_out(config: FullConfig) -> None:
     assert FullConfig.from_data(config.to_data()) == config
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.toml", f"x = {'[' * 5000}"), ("a.toml", f"x = {'9' * 5000}"),
+        ("a.yaml", "[" * 5000), ("a.yaml", f"x: {'9' * 5000}"), ("a.yaml", "x: 2020-99-99"),
+    ],
+)  # fmt: skip
+def test_what_no_reader_can_take_is_refused_in_words(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=name):
+        read_file(tmp_path / name)
+
+
 def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
     toml, yaml = tmp_path / "a.toml", tmp_path / "a.yml"
     toml.write_text('[simulation]\nnum_sessions = 5\n[strategy]\ntype = "always_ride"\n')

@@ -18,14 +18,13 @@ args = ["--read-only"]
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from runyard.errors import BadSpec, UsageError
-from runyard.spec import units
+from runyard.spec import toml, units
 
 FILE = "agent.toml"
 LEVELS = ("none", "process", "bubblewrap")
@@ -69,7 +68,7 @@ def read_settings(yard: Path) -> Settings:
     """Read a yard's settings; the defaults if it has none."""
     path = yard / FILE
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = toml.loads(path.read_text(encoding="utf-8"))
         found["limits"] = {k: _limit(k, v) for k, v in found.get("limits", {}).items()}
         settings = msgspec.convert(found, Settings)
     except FileNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.errors import NotFound, RunyardError, UsageError
+from runyard.spec import toml
 
 
 def read_file(path: str | Path) -> FullConfig:
@@ -49,8 +49,8 @@ def _suffix(path: Path) -> str:
 
 def _read_toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return toml.loads(text)
+    except ValueError as error:
         raise UsageError(f"not valid TOML: {error}") from None
 
 
@@ -83,6 +83,8 @@ def _read_yaml(text: str) -> Any:
         raise UsageError(f"not valid YAML: {error}") from None
     except RecursionError:
         raise UsageError("the YAML is nested too deeply") from None
+    except ValueError as error:  # an impossible number or date
+        raise UsageError(f"not valid YAML: {error}") from None
     return {} if found is None else found
 
 

@@ -1,0 +1,68 @@
+"""Reading a SQLite store without permission to write to it.
+
+SQLite keeps a log and its index beside the store. If they exist, an engine uses the store, or one
+has died: they are read as they are. Otherwise SQLite would have to create them, so it is told that
+the store is immutable, and each read checks afterwards that it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from runyard.errors import StoreError, StoreForbidden
+
+State = tuple[int, int, int] | None
+
+HINT = "commands that only read work: status, results, compare, report -o, export -o, logs, verify"
+
+
+def may_only_read(path: Path) -> bool:
+    """Whether a store exists that this process may not write to."""
+    if not path.exists():
+        return False
+    needed = [path.parent, path, path.with_name("yard.lock")]
+    return not all(os.access(each, os.W_OK) for each in needed if each.exists())
+
+
+def connect(path: Path, seconds: float) -> sqlite3.Connection:
+    """A connection that creates and changes no file."""
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if log.exists() and not index.exists():
+        raise StoreForbidden(
+            f"the store {path} has a log without an index, which only its owner can rebuild",
+            hint="let the owner open it once: runyard status",
+        )
+    words = "mode=ro" if state(path) is None else "mode=ro&immutable=1"
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?{words}",
+        uri=True, timeout=seconds, isolation_level=None, check_same_thread=False,
+    )  # fmt: skip
+    connection.execute("PRAGMA schema_version").fetchone()
+    return connection
+
+
+def state(path: Path) -> State:
+    """What changes when an unused store changes; None for a store in use."""
+    if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm")):
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_state(path: Path, before: State) -> None:
+    """Raise if a store that seemed unused has changed while it was read."""
+    if before is not None and state(path) != before:
+        raise StoreError(
+            f"the store {path} changed while it was read",
+            hint="run the command again",
+        )
+
+
+def refused(location: str) -> StoreForbidden:
+    """The error for an attempt to write."""
+    return StoreForbidden(f"the store {location} is read-only for you", hint=HINT)
