@@ -16,7 +16,8 @@ def check_targets(batch: Batch, root: str) -> dict[str, Callable[..., Any]]:
     """Load what can be loaded, so that a mistake shows before anything starts."""
     found = {}
     described = [(batch.target, _names(batch))] if batch.target is not None else []
-    for target, names in described + [(t.target, set(t.params)) for t in batch.listed]:
+    listed = {(t.target, frozenset(t.params)) for t in batch.listed}  # most are alike
+    for target, names in described + [(target, set(names)) for target, names in listed]:
         assert target is not None
         if target.kind == "shell":
             _check_command(target, names)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import string
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
@@ -153,7 +154,7 @@ def defaults_of(function: Callable[..., Any] | None) -> dict[str, Any]:
 def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | set[str]) -> None:
     """Refuse parameters that the function does not take, or that are missing."""
     try:
-        signature = inspect.signature(function)
+        signature = _signature(function)
     except (TypeError, ValueError):
         return
     accepts, required = set(), set()
@@ -182,6 +183,13 @@ def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | se
             f"{_name(function)}() needs the parameter {min(required - given)!r}",
             hint=f"pass a value or a list of values for it; its parameters: {known}",
         )
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return (_known_signature if isinstance(function, Hashable) else inspect.signature)(function)
+
+
+_known_signature = lru_cache(maxsize=16)(inspect.signature)  # of tasks, most call the same function
 
 
 def wants_context(function: Callable[..., Any]) -> bool:

@@ -29,7 +29,7 @@ from runyard.errors import (
 )
 from runyard.spec.outcome import WIDTH, Rows
 from runyard.store import schema
-from runyard.store.arrays import packed
+from runyard.store.arrays import Packed, packed
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
@@ -317,11 +317,13 @@ class PostgresStore(Store):
             raise StoreError(f"the store {self.location} can't be used: {text}") from cause
 
 
-def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[list[Any]]]:
+def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[Packed]]:
     """Rows as a table of one statement, and what to bind: one array a column."""
-    arrays = [list(column) for column in zip(*rows, strict=True)]
-    places = ", ".join(f"%b::{column.kind.replace('number', 'int8')}[]" for column in table.columns)
-    return f"unnest({places}) AS v({', '.join(table.names)})", arrays or [[] for _ in table.names]
+    kinds = [column.kind.replace("number", "int8") for column in table.columns]
+    columns = zip(*rows, strict=True)
+    arrays = [packed(kind, column) for kind, column in zip(kinds, columns, strict=True)]
+    places = ", ".join(f"%b::{kind}[]" for kind in kinds)
+    return f"unnest({places}) AS v({', '.join(table.names)})", arrays
 
 
 def _values(table: Table[Any]) -> list[str]:
