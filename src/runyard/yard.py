@@ -341,10 +341,10 @@ class Yard:
         functions: dict[str, Callable[..., Any]],
     ) -> StoredBatch | None:
         """The batch with more replicates, where its `until` does not hold yet."""
-        from runyard.reports.verdict import look
+        from runyard.reports.verdict import interim_check
 
         name = recorded.name
-        seen = look(self._result(name, codec), until)
+        seen = interim_check(self._result(name, codec), until)
         self.bus.publish(Notice(batch=name, text=seen.text))
         if seen.holds:
             return None

@@ -12,7 +12,7 @@ from runyard.cli.table import table
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.reports.comparing import Compared, Groups, Options
+    from runyard.reports.comparing import Compared, CompareOptions, Groups
     from runyard.reports.gates import GateVerdict
     from runyard.reports.result import Result
     from runyard.stats.compare_result import Comparison
@@ -156,7 +156,7 @@ def _only_metric(results: tuple[Result, ...], gates: bool) -> str | None:
     )
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any]) -> CompareOptions:
     return {
         "paired": given["paired"],
         "baseline": given["baseline"],
@@ -167,7 +167,7 @@ def _options(given: dict[str, Any]) -> Options:
     }
 
 
-def _compare(groups: Groups, options: Options, gates: bool) -> Compared:
+def _compare(groups: Groups, options: CompareOptions, gates: bool) -> Compared:
     """The comparisons; without any, and without gates that may still be judged, an error."""
     from runyard.reports.comparing import Compared, compare_each, compare_groups
 

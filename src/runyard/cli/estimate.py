@@ -30,13 +30,13 @@ class Estimate:
 
     def lines(self, budget: dict[str, float]) -> list[str]:
         """The estimate for people."""
-        from runyard.reports.progress import duration
+        from runyard.format import count, duration
         from runyard.stats.summary import plus_minus
 
         if self.seconds is None:
             return ["no estimate: nothing is on record; --try 20 runs 20 tasks and gives one"]
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        outcomes = "1 outcome" if self.outcomes == 1 else f"{self.outcomes:,} outcomes"
+        workers = count(self.workers, "worker")
+        outcomes = count(self.outcomes, "outcome")
         took = style(f"about {duration(self.seconds)}", bold=True)
         tasks = "1 task takes" if self.left == 1 else f"{self.left:,} tasks take"
         found = [f"{tasks} {took} on {workers}, by {outcomes} on record"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +9,9 @@ import click
 from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
-from runyard.reports import export as files
+from runyard.format import count
+from runyard.reports.export import Outcomes
+from runyard.reports.formats import FORMATS, format_named, format_of
 
 
 @click.command(
@@ -25,15 +26,15 @@ from runyard.reports import export as files
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(list(files.FORMATS)),
-    help="[default: what the file's name says, else json]",
+    type=click.Choice(list(FORMATS)),
+    help="[default: by the suffix of --output, else json]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
     metavar="FILE",
-    help="Where to; - is stdout.  [default: in the batch's folder]",
+    help="The file to write; - is stdout.  [default: in the batch's folder]",
 )
 @status_option
 @codec_option
@@ -48,33 +49,28 @@ def export(
 ) -> int:
     """Write the outcomes to a file.
 
-    The file is there whole or not at all.
+    The file is written completely or not at all.
     """
-    settled = format_ or _format_of(output, list(files.FORMATS))
+    by_suffix = None if format_ or output is None else format_of(output)
+    chosen = by_suffix or format_named(format_ or "json")
     to_stdout = output is not None and str(output) in ("-", "/dev/stdout")
     if to_stdout and session.json:
-        raise UsageError("--json and -o - both want stdout", hint="give -o a file, or drop --json")
+        raise UsageError(
+            "--json and -o - both write to stdout", hint="give -o a file, or drop --json"
+        )
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
         stats = result.stats
         if not (stats.done if status is None else int(getattr(stats, status))):
             raise NotFound(f"{batch} has no {status or 'recorded'} outcome")
+        table = Outcomes(result, status)
         if to_stdout:
-            files.write_to(result, settled, session.stdout(), status)
+            chosen.write_to(table, session.stdout())
             return 0
-        path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
-        count = files.export(result, settled, path, status)
-    session.say(f"{count:,} outcomes written to {path}")
-    session.document({"batch": batch, "format": settled, "path": str(path), "outcomes": count})
+        path = output or yard.batch_folder(batch) / f"outcomes.{chosen.name}"
+        written = chosen.write(table, path)
+    session.say(f"{count(written, 'outcome')} written to {path}")
+    session.document(
+        {"batch": batch, "format": chosen.name, "path": str(path), "outcomes": written}
+    )
     return 0
-
-
-def _format_of(path: Path | None, formats: Sequence[str]) -> str:
-    """What the file's suffix names; JSON where it has none."""
-    suffix = "" if path is None else path.suffix[1:].lower()
-    if suffix and suffix not in formats:
-        raise UsageError(
-            f"{path} has the suffix of no format",
-            hint=f"use one of .{', .'.join(formats)}, or choose a format with --format",
-        )
-    return suffix or "json"

@@ -12,6 +12,7 @@ import click
 
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import RunyardError, StoreError
+from runyard.format import size as byte_size
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -90,13 +91,13 @@ def gc(session: Session, older_than: str, dry_run: bool) -> int:
         for path, size in _rubbish(yard, age):
             removed.append(str(path))
             freed += size
-            session.say(f"{_size(size):>8}  {path}")
+            session.say(f"{byte_size(size):>8}  {path}")
             if not dry_run:
                 remove_tree(path)
                 prune_empty(path.parent, yard.folder / "batches")
         store = _compact(session, yard, dry_run=dry_run)
     verb = "would be removed" if dry_run else "removed"
-    session.say(f"{len(removed):,} {verb}, {_size(freed)}")
+    session.say(f"{len(removed):,} {verb}, {byte_size(freed)}")
     document = {"removed": removed, "bytes": freed, "store": store, "dry_run": dry_run}
     session.document(document)
     return 0
@@ -117,10 +118,10 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
             except StoreError as error:
                 skipped = error.message
     if skipped is not None:
-        session.note(f"{store.location} keeps {_size(spare)} of free space: {skipped}")
+        session.note(f"{store.location} keeps {byte_size(spare)} of free space: {skipped}")
         return {"bytes": 0, "skipped": skipped}
     if spare:
-        session.say(f"{_size(spare):>8}  {store.location}: free space")
+        session.say(f"{byte_size(spare):>8}  {store.location}: free space")
     return {"bytes": spare, "skipped": None}
 
 
@@ -196,11 +197,3 @@ def _left_behind(yard: Yard) -> list[Path]:
         if number.isdigit() and int(number) not in known and not yard.store.alive(int(number)):
             found.append(path)
     return found
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"

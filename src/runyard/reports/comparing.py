@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
+from runyard.format import count
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
 from runyard.spec.codec import encode
@@ -37,7 +38,7 @@ NO_TASK = 255
 """The status of what would be a task if the plan were not a grown or shorter one."""
 
 
-class Options(TypedDict, total=False):
+class CompareOptions(TypedDict, total=False):
     """How groups are compared."""
 
     paired: bool | None  # None: in pairs where there are some
@@ -83,15 +84,15 @@ class Part:
     def side(self, finite: Bools, kept: Bools) -> Side:
         """What became of its tasks: which have a number, and which of these are compared."""
         states = self.states
-        count = np.count_nonzero
+        many = np.count_nonzero
         return Side(
-            tasks=int(count(states != NO_TASK)),
-            compared=int(count(kept)),
-            no_partner=int(count(finite & ~kept)),
-            not_a_number=int(count((states == COMPLETED) & ~finite)),
-            failed=int(count(states == FAILED)),
-            cancelled=int(count(states == CANCELLED)),
-            unfinished=int(count(states == 0)),
+            tasks=int(many(states != NO_TASK)),
+            compared=int(many(kept)),
+            no_partner=int(many(finite & ~kept)),
+            not_a_number=int(many((states == COMPLETED) & ~finite)),
+            failed=int(many(states == FAILED)),
+            cancelled=int(many(states == CANCELLED)),
+            unfinished=int(many(states == 0)),
         )
 
 
@@ -187,7 +188,9 @@ def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
     return Groups(parts, True, metric)
 
 
-def compare_groups(groups: Groups, metric: str, **options: Unpack[Options]) -> list[Comparison]:
+def compare_groups(
+    groups: Groups, metric: str, **options: Unpack[CompareOptions]
+) -> list[Comparison]:
     """Every pair of groups, or each against a baseline, corrected for having made several."""
     compared = compare_each(groups, metric, **options)
     for reason in compared.missing.values():
@@ -195,7 +198,7 @@ def compare_groups(groups: Groups, metric: str, **options: Unpack[Options]) -> l
     return compared.found
 
 
-def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Compared:
+def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions]) -> Compared:
     """The same, of those pairs that have enough values."""
     values, baseline = groups.values, options.get("baseline")
     in_pairs = options.get("paired")
@@ -232,7 +235,7 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Com
 def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
     """Why two groups are not compared."""
     if paired:
-        said = f"{about.a} and {about.b} have {_counted(sides[0].compared, 'pair')} with values"
+        said = f"{about.a} and {about.b} have {count(sides[0].compared, 'pair')} with values"
         few = list(zip((about.a, about.b), sides, strict=True))
     else:
         few = [
@@ -240,13 +243,9 @@ def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
             for label, side in zip((about.a, about.b), sides, strict=True)
             if side.compared < 2
         ]
-        said = " and ".join(f"{label} has {_counted(s.compared, 'value')}" for label, s in few)
+        said = " and ".join(f"{label} has {count(s.compared, 'value')}" for label, s in few)
     left_out = ", ".join(side.words(label) for label, side in few if side.left_out)
     return f"{said} of {about.metric}" + (f" (left out: {left_out})" if left_out else "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _check_metric(metric: str | None, *results: Result) -> None:

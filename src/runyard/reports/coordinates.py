@@ -155,7 +155,7 @@ def _listed(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
 
 def shown_coordinates(known: dict[str, Coordinate], plan: Plan | None, most: int) -> list[str]:
     """What tells tasks apart in a table of at most `most` rows: variants and parameters, if few."""
-    names = list(known) if plan is None else plan.apart()
+    names = list(known) if plan is None else plan.group_axes()
     while names and math.prod(len(known[name].values) for name in names) > most:
         names.remove(max(names, key=lambda name: len(known[name].values)))
     return names

@@ -13,8 +13,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from runyard.reports.comparing import Compared, Groups, Options, Part, compare_each
-from runyard.reports.verdict import Figures, check_rates
+from runyard.format import count
+from runyard.reports.comparing import Compared, CompareOptions, Groups, Part, compare_each
+from runyard.reports.verdict import SummaryValues, check_rates
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.stats.compare_many import matches
 from runyard.stats.compare_result import Comparison
@@ -76,7 +77,7 @@ class Gates:
     """Gates on what is compared; refuses names that mean nothing before anything is compared."""
 
     def __init__(
-        self, conditions: Mapping[str, Condition], groups: Groups, **options: Unpack[Options]
+        self, conditions: Mapping[str, Condition], groups: Groups, **options: Unpack[CompareOptions]
     ) -> None:
         self._groups = groups
         self._options = options
@@ -111,24 +112,26 @@ class Gates:
 
 
 class _Sides:
-    """Figures of the groups and of their differences, as one condition asks for them."""
+    """SummaryValues of the groups and of their differences, as one condition asks for them."""
 
     def __init__(
-        self, groups: Groups, options: Options, compared: Compared, condition: Condition
+        self, groups: Groups, options: CompareOptions, compared: Compared, condition: Condition
     ) -> None:
         self._groups = groups
         self._options = options
         self._condition = condition
-        self._values: dict[str, Figures] = {}
+        self._values: dict[str, SummaryValues] = {}
         self._found = {options.get("level", 0.95): _by_pair(compared.found)}
         self._missing = compared.missing
 
-    def of(self, label: str) -> Figures:
+    def of(self, label: str) -> SummaryValues:
         """The figures of one group by itself."""
         if label not in self._values:
             part = self._groups.parts[label]
             summaries = _Summaries(part, self._condition.rates())
-            self._values[label] = Figures(summaries, part.share(FAILED), part.share(COMPLETED))
+            self._values[label] = SummaryValues(
+                summaries, part.share(FAILED), part.share(COMPLETED)
+            )
             for name in self._condition.rates():
                 check_rates(self._condition, {name: summaries[name]})
         return self._values[label]
@@ -179,15 +182,15 @@ class _Sides:
         part = self._groups.parts[label]
         finite = np.isfinite(part.values(metric))
         side = part.side(finite, finite)
-        count = f"{side.compared:,} value{'s' * (side.compared != 1)} of {metric}"
-        return f"{label} has {count}" + (f": {side.words(label)}" if side.left_out else "")
+        values = f"{count(side.compared, 'value')} of {metric}"
+        return f"{label} has {values}" + (f": {side.words(label)}" if side.left_out else "")
 
     def _at(self, level: float | None) -> dict[tuple[str, str], Comparison]:
         """The comparisons with intervals of a level; None for those there are."""
         if level is None:
             return next(iter(self._found.values()))
         if level not in self._found:
-            options: Options = {**self._options, "level": level}
+            options: CompareOptions = {**self._options, "level": level}
             found = compare_each(self._groups, str(self._groups.metric), **options).found
             self._found[level] = _by_pair(found)
         return self._found[level]

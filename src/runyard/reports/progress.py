@@ -24,6 +24,7 @@ from runyard.events import (
     WorkerLost,
 )
 from runyard.events import Progress as ProgressEvent
+from runyard.format import count, duration, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ NAME_WIDTH = 24
 BAR_WIDTHS = (8, 40)
 
 
-class View(Protocol):
+class ProgressView(Protocol):
     """Something that shows events."""
 
     def handle(self, event: Event) -> None:
@@ -77,9 +78,9 @@ def show(
         view.close()
 
 
-def _view(progress: Progress) -> View | None:
+def _view(progress: Progress) -> ProgressView | None:
     if callable(progress):
-        return _Callback(progress)
+        return CallbackView(progress)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if progress is False or (progress is None and not is_terminal):
         return None
@@ -87,7 +88,7 @@ def _view(progress: Progress) -> View | None:
     return LiveView() if is_terminal and not dumb else PlainView()
 
 
-class _Callback:
+class CallbackView:
     def __init__(self, function: Callable[[ProgressEvent], None]) -> None:
         self._function = function
 
@@ -245,14 +246,14 @@ class LiveView:
         if self._last.retrying:
             parts.append((f"{self._last.retrying:,} to retry", "yellow"))
         if self._last.rate:
-            parts.append((rate_text(self._last.rate), ""))
+            parts.append((rate(self._last.rate), ""))
         if self._last.eta is not None and done < total:
             parts.append((f"{duration(self._last.eta)} left", ""))
         else:
             parts.append((duration(time.monotonic() - self._begin), "dim"))
         if self._last.metric is not None:
             parts.append((metric_text(*self._last.metric), "cyan"))
-        parts.append((workers_text(self._last.workers), "dim"))
+        parts.append((count(self._last.workers, "worker"), "dim"))
         return done, parts
 
 
@@ -273,10 +274,10 @@ def progress_line(event: ProgressEvent) -> str:
         if getattr(event, name):
             parts.append(f"{getattr(event, name):,} {word}")
     if event.rate:
-        parts.append(rate_text(event.rate))
+        parts.append(rate(event.rate))
     if event.eta is not None and done < event.total:
         parts.append(f"{duration(event.eta)} left")
-    parts.append(workers_text(event.workers))
+    parts.append(count(event.workers, "worker"))
     if event.metric is not None:
         parts.append(metric_text(*event.metric))
     return " · ".join(parts)
@@ -291,8 +292,8 @@ def metric_text(name: str, mean: float, half: float) -> str:
 
 def started_line(event: BatchStarted) -> str:
     """What begins, in one line."""
-    tasks = "1 task" if event.total == 1 else f"{event.total:,} tasks"
-    return f"{tasks} on {workers_text(event.workers)} ({event.backend}), seed {event.seed}"
+    tasks, workers = count(event.total, "task"), count(event.workers, "worker")
+    return f"{tasks} on {workers} ({event.backend}), seed {event.seed}"
 
 
 def alert(event: Event) -> str | None:
@@ -309,35 +310,6 @@ def alert(event: Event) -> str | None:
     if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:
         return _first_line(str(event.data.get("message", event.data)))
     return None
-
-
-def rate_text(rate: float) -> str:
-    """Outcomes a second, as people say it."""
-    if rate >= 10 or rate == 0:
-        return f"{rate:,.0f}/s"
-    return f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
-
-
-def workers_text(workers: int) -> str:
-    """So many workers."""
-    return "1 worker" if workers == 1 else f"{workers:,} workers"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 0.0095:
-        return f"{seconds * 1000:.1f} ms" if seconds >= 0.00095 else f"{seconds * 1e6:.0f} µs"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02} min"
-    return f"{hours // 24} d {hours % 24} h"
 
 
 def _draw_bar(line: Text, share: float, width: int, running: bool) -> None:

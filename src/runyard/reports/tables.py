@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runyard.errors import UsageError
 from runyard.reports.columns import NUMERIC, TEXT
 from runyard.reports.export import AFTER, BEFORE, heads, text_of
+from runyard.reports.formats import missing
 from runyard.reports.metrics import Table, read_table
 from runyard.reports.result import codes_of
 from runyard.spec.codec import decode_as
@@ -109,49 +108,19 @@ def _json(part: Any) -> str:
     return json.dumps(jsonable(part), ensure_ascii=False)
 
 
-def write_parquet(result: Result, path: Path, status: Status | str | None = None) -> int:
-    """Write the wide table, a part at a time; how many rows."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise missing("Parquet files need pyarrow") from None
-    schema = pa.schema(_fields(result, pa))
-    count = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for page in wide(result, status):
-            arrays = [pa.array(page[field.name], field.type, from_pandas=True) for field in schema]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-            count += len(page["task"])
-    return count
-
-
 def to_polars(result: Result) -> polars.DataFrame:
     """The wide table in memory."""
     try:
         import polars as pl
     except ImportError:
-        raise missing("to_polars needs polars") from None
-    kinds = {
+        raise missing("to_polars", "polars") from None
+    types = {
         "int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean, "string": pl.String,
         "uint32": pl.UInt32,
     }  # fmt: skip
-    schema = {name: kinds[kind] for name, kind in _kinds(result).items()}
+    schema = {name: types[kind] for name, kind in kinds(result).items()}
     pages = [pl.DataFrame(page, schema_overrides=schema) for page in wide(result)]
     return pl.concat(pages).fill_nan(None) if pages else pl.DataFrame(schema=schema)
-
-
-def missing(what: str) -> UsageError:
-    """An optional package that is not installed."""
-    return UsageError(what, hint="install it: pip install 'runyard[tables]'")
-
-
-def _fields(result: Result, pa: Any) -> list[Any]:
-    kinds = {
-        "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
-        "uint32": pa.uint32(),
-    }  # fmt: skip
-    return [pa.field(name, kinds[kind]) for name, kind in _kinds(result).items()]
 
 
 def _heads(result: Result) -> tuple[list[str], list[str]]:
@@ -161,19 +130,19 @@ def _heads(result: Result) -> tuple[list[str], list[str]]:
     return labels, heads(result.columns.fields, taken | set(labels), "value")
 
 
-def _kinds(result: Result) -> dict[str, str]:
+def kinds(result: Result) -> dict[str, str]:
     """The kind of each column, in order."""
     labels, fields = _heads(result)
     axes = result.coordinates.values()
-    kinds = {"task": "int64", "status": "string"}
-    kinds |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
+    found = {"task": "int64", "status": "string"}
+    found |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
     held = result.columns.fields.values()
-    kinds |= {
+    found |= {
         head: "double" if kind in NUMERIC else "string"
         for head, kind in zip(fields, held, strict=True)
     }
-    kinds |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
-    return kinds | {"worker": "int64", "error": "string", "message": "string"}
+    found |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
+    return found | {"worker": "int64", "error": "string", "message": "string"}
 
 
 def _kind(axis: Coordinate) -> str:

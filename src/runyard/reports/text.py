@@ -18,7 +18,7 @@ _GAP = 2
 QUANTILES = (0.05, 0.5, 0.95)
 
 
-class Rows(NamedTuple):
+class SummaryTable(NamedTuple):
     """A table before it is drawn."""
 
     heads: list[str]
@@ -49,7 +49,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], numbers: Collection[int])
     return (" " * _GAP).join(shown).rstrip()
 
 
-def summary_rows(groups: Sequence[Group]) -> Rows:
+def summary_rows(groups: Sequence[Group]) -> SummaryTable:
     """A row for each metric of each group."""
     labels = list(groups[0].labels) if groups else []
     cells = [
@@ -59,7 +59,7 @@ def summary_rows(groups: Sequence[Group]) -> Rows:
     ]
     heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
     first = len(labels) + 1
-    return Rows(heads, cells, range(first, len(heads)))
+    return SummaryTable(heads, cells, range(first, len(heads)))
 
 
 def notebook_html(

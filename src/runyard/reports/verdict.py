@@ -17,15 +17,15 @@ from runyard.stats.summary import Summary
 if TYPE_CHECKING:
     from runyard.reports.result import Result
 
-FIRST_LOOK = 50
+FIRST_CHECK = 50
 """Replicates before the first look, where fewer were asked for."""
 
-MEANS, RATES = ConfidenceSequence(minimum=FIRST_LOOK), RateSequence()
+MEANS, RATES = ConfidenceSequence(minimum=FIRST_CHECK), RateSequence()
 """What is looked at must be one sequence, from the first look to the last."""
 
 
 @dataclass(frozen=True)
-class Figures:
+class SummaryValues:
     """What a condition asks for, out of summaries."""
 
     summaries: Mapping[str, Summary]
@@ -65,7 +65,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InterimCheck:
     """What looking at a batch in the middle of it says."""
 
     verdicts: list[tuple[dict[str, Any], Verdict]]  # by group
@@ -97,7 +97,7 @@ def check_rule(text: str, *, listed: bool) -> None:
         )
 
 
-def look(result: Result, text: str) -> Look:
+def interim_check(result: Result, text: str) -> InterimCheck:
     """Judge each variant and parameter by itself, with intervals that allow for looking often.
 
     The next look comes when the interval should be narrow enough, at most three times the
@@ -106,22 +106,22 @@ def look(result: Result, text: str) -> Look:
     condition = parse_rule(text)
     plan = result.recorded.plan
     replicates = plan.replicates if plan is not None else 1
-    apart = plan.apart() if plan is not None else []
+    by = plan.group_axes() if plan is not None else []
     metrics = condition.metrics()
-    if metrics and not result.columns.names and replicates < FIRST_LOOK:
-        return Look([], FIRST_LOOK)  # the few that there are have failed; more may not
+    if metrics and not result.columns.names and replicates < FIRST_CHECK:
+        return InterimCheck([], FIRST_CHECK)  # the few that there are have failed; more may not
     stats = result.stats
     done = stats.done or math.nan
     shares = stats.failed / done, stats.completed / done
     verdicts, needed = [], 0.0
-    for group in summarise(result, metrics, apart, condition.rates()):
+    for group in summarise(result, metrics, by, condition.rates()):
         check_rates(condition, group.summaries)
-        figures = Figures(group.summaries, *shares, sequential=True)
+        figures = SummaryValues(group.summaries, *shares, sequential=True)
         verdicts.append((group.labels, condition.evaluate(figures)))
         needed = max(needed, *_more(condition, group.summaries), 0.0)
     wanted = math.ceil(replicates * (1 + needed)) if needed else replicates * 2
-    least = max(FIRST_LOOK, replicates + math.ceil(replicates / 10))
-    return Look(verdicts, max(least, min(wanted, replicates * 3)))
+    least = max(FIRST_CHECK, replicates + math.ceil(replicates / 10))
+    return InterimCheck(verdicts, max(least, min(wanted, replicates * 3)))
 
 
 def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]:

@@ -212,7 +212,7 @@ class Plan:
                     yield start + box.offset(place)
                     break
 
-    def apart(self) -> list[str]:
+    def group_axes(self) -> list[str]:
         """What results are told apart by: each variant and parameter, over all cases."""
         return [axis.name for axis in self.axes if axis.role != "case"]
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from runyard.errors import UsageError
+from runyard.format import count
 from runyard.stats.compare_power import POWER
 from runyard.stats.intervals import Interval
 from runyard.stats.summary import plus_minus
@@ -139,7 +140,7 @@ class Comparison:
         low, high = sorted(abs(end) for end in (self.interval.low, self.interval.high))
         half = self.interval.half
         ends = f"{_round(low, half)} to {_round(high, half)}"
-        facts = [f"{100 * self.interval.level:g} % CI {ends}", self._count_words()]
+        facts = [f"{100 * self.interval.level:g} % CI {ends}", self.count_words]
         if self.p_adjusted is not None:
             facts.append(f"{_p_words(self.p_adjusted)} after {self.correction}")
         size = f"{plus_minus(abs(self.effect), half)}{unit}"
@@ -153,7 +154,7 @@ class Comparison:
         named = zip((self.a, self.b), self.sides, strict=True)
         reasons = [side.words(label) for label, side in named if side.left_out]
         return (
-            f"{self._count_words()} out of {first.tasks:,} and {second.tasks:,} tasks; "
+            f"{self.count_words} out of {first.tasks:,} and {second.tasks:,} tasks; "
             f"left out: {', '.join(reasons)}"
         )
 
@@ -192,14 +193,14 @@ class Comparison:
         after = f" after {self.correction}" if self.p_adjusted is not None else ""
         size = f"{plus_minus(self.effect, half)}{unit}"
         found = (
-            f"with {self._count_words()} an effect of {_round(self.detectable, self.detectable)}"
+            f"with {self.count_words} an effect of {_round(self.detectable, self.detectable)}"
             f"{unit} would have been found (power {100 * self.power:g} %)"
         )
         return f"no difference shown between {self.a} and {self.b}{after}: {size}; {found}"
 
     def _constant_words(self, unit: str) -> str:
         """For differences that never vary: there is no ± to give."""
-        each = f"in each of {self._count_words()}" if self.paired else f"({self._count_words()})"
+        each = f"in each of {self.count_words}" if self.paired else f"({self.count_words})"
         if self.effect == 0:
             return f"{self.a} and {self.b} are equal {each}"
         size = f"by {abs(self.effect):.6g}{unit} {each}"
@@ -208,9 +209,11 @@ class Comparison:
         loser = self.b if self.winner == self.a else self.a
         return f"{self.winner} beats {loser} {size}"
 
-    def _count_words(self) -> str:
+    @property
+    def count_words(self) -> str:
+        """How many pairs or values are compared."""
         if isinstance(self.n, int):
-            return f"{self.n:,} pair{'s' if self.n != 1 else ''}"
+            return count(self.n, "pair")
         return f"{self.n[0]:,} and {self.n[1]:,} values"
 
 

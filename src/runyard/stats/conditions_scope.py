@@ -37,8 +37,11 @@ class Scope:
             self._check_pair(node.first, node.second)
         elif isinstance(node, Calculated) and node.sign == "-":
             first, second = node.parts
-            both_sides = isinstance(first, terms.Mean) and isinstance(second, terms.Mean)
-            if both_sides and self._is_pair(first.label, second.label):
+            if (
+                isinstance(first, terms.Mean)
+                and isinstance(second, terms.Mean)
+                and self._is_pair(first.label, second.label)
+            ):
                 return terms.Difference("effect", first.label, second.label)
         return node
 

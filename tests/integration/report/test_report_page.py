@@ -105,7 +105,7 @@ def _rows(text: str, metric: str) -> str:
 
 def test_groups_are_compared_in_words(text: str) -> None:
     said = Page(text).text.replace("\u00a0", " ")
-    assert "tills 1 is higher than tills 2 by" in said
+    assert "tills 2 is lower than tills 1: −" in said
     assert "p < 0.001" in said
 
 

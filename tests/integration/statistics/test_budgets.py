@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from command_line import Call
-from runyard.schedule.budget import FIRST
 from sample_metrics import costly, costly_or_fails, fails_always, noted_cost
 from sample_tasks import fails_until, notes
 
@@ -16,6 +15,7 @@ import runyard as ry
 from runyard import clock
 from runyard.errors import BadSpec, MetricMissing
 from runyard.events import Event, Notice
+from runyard.schedule.budget import FIRST
 from runyard.worker import Worker
 
 
@@ -142,7 +142,7 @@ def test_a_worker_lets_a_batch_rest_whose_metric_is_missing(yard: ry.Yard) -> No
     said: list[str] = []
     turns = Worker(yard, backend="serial", progress=False, say=said.append).run()
     assert [(turn.batch, turn.end) for turn in turns] == [
-        ("b", "missing metric"), ("other", "left"),
+        ("b", "missing metric"), ("other", "yielded"),
     ]  # fmt: skip
     assert "b rests: the budget needs the metric 'money'" in said[0]
 

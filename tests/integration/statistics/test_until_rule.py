@@ -230,8 +230,8 @@ def test_a_rate_is_what_booleans_make_or_the_rule_declares(yard: ry.Yard) -> Non
         ("", "can't be read"),
         ("ci95(mean(v)) < 0", "no interval is ever narrower than 0"),
         ("ci95(mean(v)) <= 0%", "no interval is ever narrower than 0"),
-        ("low95(new - old) > 0", "is a figure of a comparison, and a rule for when to stop"),
-        ("p < 0.05", "is a figure of a comparison, and a rule for when to stop"),
+        ("low95(new - old) > 0", "compares sides, but a stop rule is about one batch"),
+        ("p < 0.05", "compares sides, but a stop rule is about one batch"),
     ],
 )
 def test_a_bad_condition_is_refused_before_anything_runs_or_is_lost(

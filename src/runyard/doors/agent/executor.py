@@ -20,7 +20,7 @@ from runyard.doors.agent import arguments as read
 from runyard.doors.agent import looking, words
 from runyard.doors.agent.adding import add, wanted
 from runyard.doors.agent.arguments import BadCall
-from runyard.doors.agent.exports import FORMATS, export
+from runyard.doors.agent.exports import export
 from runyard.doors.agent.figures import figures
 from runyard.doors.agent.launch import backend_for, launch
 from runyard.doors.agent.ledger import NAME, ORDERS, Ledger
@@ -29,6 +29,7 @@ from runyard.doors.agent.queue import cancel
 from runyard.doors.agent.waiting import Heard, Seen, done, until_done
 from runyard.errors import RunyardError
 from runyard.events import Redactor
+from runyard.reports.formats import FORMATS
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options
@@ -275,7 +276,7 @@ class BatchExecutor:
         )  # fmt: skip
 
     def _export(self, format: Any = "json", output_file: Any = None) -> Response:  # noqa: A002
-        kind = read.choice(format, "format", FORMATS)
+        kind = read.choice(format, "format", tuple(FORMATS))
         name = None if output_file is None else read.text(output_file, "output_file")
         path, count = export(self.ledger, kind, name, self._redactor.redact)
         data = {"path": str(path), "format": kind, "count": count}

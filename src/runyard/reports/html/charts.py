@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from runyard.reports.html.blocks import Html, count, duration, element, join, number, safe
+from runyard.format import count, duration
+from runyard.reports.html.blocks import Html, element, join, number, safe
 
 MOST_TICKS = 5
 NARROWEST = 260
@@ -237,11 +238,11 @@ def span(
 ) -> Html:
     """A bar from one value to another."""
     width = 100 * (scale.share(high) - scale.share(low))
-    told = element("title", title) if title else ""
+    tooltip = element("title", title) if title else ""
     apart = " apart" if width > 0.5 else ""  # room for a seam between neighbours
     return Html(
         f'<rect class="{safe(kind)}{apart}" x="{scale.at(low)}" width="{max(width, 0.15):.2f}%" '
-        f'y="{y:g}" height="{height:g}">{told}</rect>'
+        f'y="{y:g}" height="{height:g}">{tooltip}</rect>'
     )
 
 
@@ -265,15 +266,15 @@ SHAPES = {
     "circle": "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0-4 0Z",
     "square": "M-4-4H4V4H-4Z",
 }
-"""Marks told apart by shape, so that none needs a colour."""
+"""Marks that differ by shape, so that none depends on colour."""
 
 
 def mark(shape: str, x: str, y: float, title: str = "") -> Html:
     """One of `SHAPES` at a place."""
-    told = element("title", title) if title else ""
+    tooltip = element("title", title) if title else ""
     return Html(
         f'<svg class="mark" x="{safe(x)}" y="{y:g}"><path class="{shape}" d="{SHAPES[shape]}"/>'
-        f"{told}</svg>"
+        f"{tooltip}</svg>"
     )
 
 

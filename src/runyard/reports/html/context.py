@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
-from runyard.reports.html.story import Story, read_story
+from runyard.reports.html.history import RunHistory, read_history
 from runyard.store.stored_batch import StoredBatch
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MOST_ASKED = 100
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report; lower `order` comes first, and the report's own are told in `ORDER`."""
+    """A part of a report; lower `order` comes first, those of the report itself are 10 to 85."""
 
     title: str
     html: Html
@@ -77,9 +77,9 @@ class ReportContext:
         return self.result.stats
 
     @cached_property
-    def story(self) -> Story:
+    def history(self) -> RunHistory:
         """Runs, retries, lost workers and alerts."""
-        return read_story(self.folder / "events.jsonl")
+        return read_history(self.folder / "events.jsonl")
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -93,7 +93,7 @@ class ReportContext:
 
     @cached_property
     def axes(self) -> list[str]:
-        """What groups may be told apart by: asked for, or of 2 to 12 values."""
+        """What tasks are grouped by: as requested, or with 2 to 12 values."""
         if self._by:
             return list(self._by)
         known = self.result.coordinates
@@ -135,7 +135,7 @@ class ReportContext:
         return target is not None and target.kind == "value"
 
     def near(self, text: str) -> str:
-        """Text with places in the project's folder told from there."""
+        """Text with paths relative to the project's folder."""
         return text.replace(f"{self.recorded.row.root}/", "")
 
     def command(self, *words: str) -> str:
