@@ -1,7 +1,7 @@
-"""Variants of a batch, or two batches, compared on a metric: in pairs where pairs exist.
+"""Compare variants of a batch, or two batches, on a metric: in pairs where pairs exist.
 
-Tasks with the same case, parameters and replicate belong together. The pairs are worth something
-where they share random numbers or a case; otherwise the groups are compared as they are.
+Tasks with the same case, parameters and replicate belong together. They are compared in pairs if
+they share random numbers or a case, otherwise as independent groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MOST_GROUPS = 200
 NO_TASK = 255
-"""The status of what would be a task if the plan were not a grown or shorter one."""
+"""The status in places where a grown or shorter plan has no task."""
 
 
 class CompareOptions(TypedDict, total=False):
@@ -155,7 +155,7 @@ def groups_of(
     if len(chosen) > MOST_GROUPS:
         raise UsageError(
             f"{by} has {len(chosen):,} values",
-            hint=f"compare by what has at most {MOST_GROUPS}, or choose some with --only",
+            hint=f"compare by one with at most {MOST_GROUPS}, or select some with --only",
         )
     _check_metric(metric, result)
     plan, number = result.recorded.plan, axis.axis
@@ -191,25 +191,27 @@ def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
 def compare_groups(
     groups: Groups, metric: str, **options: Unpack[CompareOptions]
 ) -> list[Comparison]:
-    """Every pair of groups, or each against a baseline, corrected for having made several."""
+    """Compare every pair of groups, or each with a baseline, corrected for multiple comparisons."""
     compared = compare_each(groups, metric, **options)
     for reason in compared.missing.values():
-        raise UsageError(reason, hint="a comparison takes two values or more on each side")
+        raise UsageError(reason, hint="a comparison needs two or more values on each side")
     return compared.found
 
 
 def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions]) -> Compared:
-    """The same, of those pairs that have enough values."""
+    """Compare the pairs that have enough values; say why others are not compared."""
     values, baseline = groups.values, options.get("baseline")
     in_pairs = options.get("paired")
     if in_pairs and len({len(v) for v in values.values()}) > 1:
-        raise UsageError("these groups have no pairs", hint="leave --paired out")
+        raise UsageError("these groups have no pairs", hint="drop --paired")
     if baseline is not None and baseline not in values:
         raise NotFound(f"there is no {baseline!r}", hint=f"there are: {', '.join(values)}")
     in_pairs = groups.paired if in_pairs is None else in_pairs
     chosen = matches(values, baseline)
     if not chosen:
-        raise UsageError("there is only one group", hint="compare by what has several values")
+        raise UsageError(
+            "there is only one group", hint="compare by a parameter with several values"
+        )
     kind = options.get("interval", "auto")
     if kind == "auto":
         kind = "score" if groups.is_rate else "t"
@@ -233,7 +235,7 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions])
 
 
 def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
-    """Why two groups are not compared."""
+    """Why two groups can't be compared."""
     if paired:
         said = f"{about.a} and {about.b} have {count(sides[0].compared, 'pair')} with values"
         few = list(zip((about.a, about.b), sides, strict=True))

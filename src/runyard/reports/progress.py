@@ -49,13 +49,13 @@ BAR_WIDTHS = (8, 40)
 
 
 class ProgressView(Protocol):
-    """Something that shows events."""
+    """Shows events."""
 
     def handle(self, event: Event) -> None:
-        """Something happened."""
+        """Show an event."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
 
 @contextlib.contextmanager
@@ -97,11 +97,11 @@ class CallbackView:
             self._function(event)
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Nothing to restore."""
 
 
 class PlainView:
-    """A line now and then, for logs and pipes."""
+    """Occasional lines, for logs and pipes."""
 
     def __init__(self) -> None:
         self._file = sys.stderr
@@ -111,7 +111,7 @@ class PlainView:
         self._batch = ""
 
     def handle(self, event: Event) -> None:
-        """Say what is worth a line."""
+        """Print events that deserve a line."""
         self._batch = event.batch
         if isinstance(event, ProgressEvent):
             if time.monotonic() >= self._next:
@@ -125,7 +125,7 @@ class PlainView:
             self._alert(event)
 
     def close(self) -> None:
-        """Nothing may stay untold."""
+        """Print the count of alerts that were held back."""
         self._count_alerts()
 
     def _alert(self, event: Event) -> None:
@@ -144,7 +144,7 @@ class PlainView:
         self._alerts = 0
 
     def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed
             print(plain(f"{self._batch}: {text}"), file=self._file, flush=True)
 
 
@@ -152,7 +152,7 @@ class LiveView:
     """One line with a bar, counts, rate, time left and workers, and under it the latest alert."""
 
     def __init__(self) -> None:
-        self._file = sys.stderr  # while tasks run in this process, theirs stands in its place
+        self._file = sys.stderr  # kept, since tasks in this process may replace sys.stderr
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._started: BatchStarted | None = None
@@ -180,12 +180,12 @@ class LiveView:
             self._start()
 
     def close(self) -> None:
-        """Leave one neat line behind."""
+        """Leave the final line on the terminal."""
         if self._live is not None:
             self._live.stop()
 
     def __rich__(self) -> Text:
-        """The view as it is now; drawn anew several times a second."""
+        """The current view; drawn several times a second."""
         from rich.text import Text
 
         with self._lock:
@@ -228,7 +228,7 @@ class LiveView:
         return line
 
     def _parts(self, total: int) -> tuple[int, list[tuple[str, str]]]:
-        """How many tasks are done, and what to say about it, the most important first."""
+        """How many tasks are done, and the parts of the line, the most important first."""
         counts = self._end or self._last
         if counts is None:
             return 0, [(f"0/{total:,}", ""), ("starting", "dim")]
@@ -258,7 +258,7 @@ class LiveView:
 
 
 def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]], int]:
-    """As many of the parts as fit beside the smallest bar, and the room that is left for it."""
+    """The parts that fit beside the smallest bar, and the width left for the bar."""
     kept = list(parts)
     while len(kept) > 1 and _length(kept) + 1 + BAR_WIDTHS[0] > width:
         kept.pop()
@@ -266,7 +266,7 @@ def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]]
 
 
 def progress_line(event: ProgressEvent) -> str:
-    """Where a batch stands, in one line."""
+    """The progress of a batch, on one line."""
     done = event.completed + event.failed + event.cancelled
     share = 100 * done / event.total if event.total else 100.0
     parts = [f"{done:,}/{event.total:,} ({share:.0f}%)"]
@@ -291,13 +291,13 @@ def metric_text(name: str, mean: float, half: float) -> str:
 
 
 def started_line(event: BatchStarted) -> str:
-    """What begins, in one line."""
+    """The start of a run, on one line."""
     tasks, workers = count(event.total, "task"), count(event.workers, "worker")
     return f"{tasks} on {workers} ({event.backend}), seed {event.seed}"
 
 
 def alert(event: Event) -> str | None:
-    """What of an event a person should see at once."""
+    """The text of an event that should be seen at once; None for others."""
     if isinstance(event, TaskFailed):
         return f"task {event.task} failed: {event.error}: {_first_line(event.message)}"
     if isinstance(event, WorkerLost):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FILE = "report.html"
 OWN: Sequence[Maker] = (*account.OWN, findings.metrics, findings.comparison)
 
-# Browsers that honour this make no requests, whatever the page contains.
+# Browsers that honour this make no requests, no matter what the page contains.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
