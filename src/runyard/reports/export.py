@@ -18,7 +18,7 @@ BEFORE, AFTER = (
     ("task", "status"),
     ("attempt", "started", "seconds", "wait", "worker", "error", "message"),
 )
-"""Columns that every table has, on both sides of the batch's own."""
+"""Columns of every table, before and after those of the batch."""
 
 
 def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def outcome_line(outcome: Outcome) -> str:
 
 
 def outcome_cell(outcome: Outcome) -> str:
-    """What a task returned, or why it did not, on one line."""
+    """The value or the error of a task, on one line."""
     if outcome.error is not None:
         return " ".join(f"{outcome.error.kind}: {outcome.error.message}".split())
     return json.dumps(jsonable(outcome.value), ensure_ascii=False)
@@ -153,7 +153,7 @@ def _columns(result: Result, status: Status | str | None) -> tuple[list[str], li
 
 
 def heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
-    """Column names; one that is taken gets a prefix, so that no two columns share theirs."""
+    """Unique column names; one that is taken gets a prefix."""
     found: dict[str, None] = {}
     for name in names:
         head = name

@@ -1,7 +1,7 @@
-"""Gates: conditions that what came out must meet, judged for each of the sides that are compared.
+"""Gates: conditions that results must meet, judged for each side that is compared.
 
-A gate that names a side (`new.failed < 1%`, `new >= old`) is about that one; every other figure in
-it is asked of each side, and a `p` of each comparison. It holds if it holds for all of them.
+A gate that names a side (`new.failed < 1%`, `new >= old`) is about that side. Every other figure is
+evaluated for each side, and `p` for each comparison; the gate holds if it holds for all of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """What became of a gate."""
+    """The result of a gate."""
 
     gate: str
-    each: tuple[tuple[str, Verdict], ...]  # what it was judged for, where that is several
+    each: tuple[tuple[str, Verdict], ...]  # by side or comparison, if there are several
 
     @property
     def holds(self) -> bool:
@@ -46,7 +46,7 @@ class GateVerdict:
 
     @property
     def text(self) -> str:
-        """What was judged with the figures put in; where it fails, what it fails for."""
+        """The condition with its figures; if it fails, for the sides that it fails for."""
         shown = [each for each in self.each if each[1].holds == self.holds]
         texts = [f"{label}: {v.text}" if label else v.text for label, v in shown[:SHOWN]]
         if len(shown) > SHOWN:
@@ -56,7 +56,7 @@ class GateVerdict:
         return "; ".join(texts)
 
     def to_data(self) -> dict[str, Any]:
-        """Everything as plain JSON values; a figure that there is not is null."""
+        """Everything as plain JSON values; a figure that does not exist is null."""
         each = [
             {
                 "for": label or None,
@@ -74,7 +74,7 @@ class GateVerdict:
 
 
 class Gates:
-    """Gates on what is compared; refuses names that mean nothing before anything is compared."""
+    """Gates on what is compared; unknown names are refused before anything is compared."""
 
     def __init__(
         self, conditions: Mapping[str, Condition], groups: Groups, **options: Unpack[CompareOptions]
@@ -87,7 +87,7 @@ class Gates:
         self._conditions = {text: given.within(scope) for text, given in conditions.items()}
 
     def judge(self, compared: Compared) -> list[GateVerdict]:
-        """Judge each; `compared` is what came of comparing the groups."""
+        """Judge each gate; `compared` has the comparisons of the groups."""
         return [
             GateVerdict(text, tuple(self._each(condition, compared)))
             for text, condition in self._conditions.items()
@@ -141,7 +141,7 @@ class _Sides:
         return self._groups.mean(label)
 
     def difference(self, figure: str, first: str, second: str, level: float | None) -> float:
-        """A figure of the comparison of two groups, whichever of them comes first in it."""
+        """A figure of the comparison of two groups, in either order."""
         found = self._at(level)
         sign = 1.0 if (first, second) in found else -1.0
         made = found.get((first, second)) or found.get((second, first))
@@ -157,7 +157,7 @@ class _Sides:
     def reasons(
         self, condition: Condition, verdict: Verdict, label: str, pair: tuple[str, str] | None
     ) -> list[str]:
-        """Why figures are not there."""
+        """Why figures are missing."""
         lacking = [
             term for term in condition.terms() if math.isnan(verdict.figures.get(str(term), 0.0))
         ]
@@ -176,7 +176,7 @@ class _Sides:
         elif pair is None:
             return self._few(label, str(term))
         assert pair is not None
-        return self._missing.get(pair) or self._missing.get(pair[::-1], "there is no comparison")
+        return self._missing.get(pair) or self._missing.get(pair[::-1], "they are not compared")
 
     def _few(self, label: str, metric: str) -> str:
         part = self._groups.parts[label]
@@ -186,7 +186,7 @@ class _Sides:
         return f"{label} has {values}" + (f": {side.words(label)}" if side.left_out else "")
 
     def _at(self, level: float | None) -> dict[tuple[str, str], Comparison]:
-        """The comparisons with intervals of a level; None for those there are."""
+        """The comparisons with intervals at a level; None for the existing ones."""
         if level is None:
             return next(iter(self._found.values()))
         if level not in self._found:
@@ -197,7 +197,7 @@ class _Sides:
 
 
 class _Summaries(dict[str, Summary]):
-    """The summaries of a part's metrics, each made when it is asked for."""
+    """The summaries of a part's metrics, each computed on first use."""
 
     def __init__(self, part: Part, rates: Collection[str]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""The wide table of Parquet and polars: a row a task, a column for each parameter and each field.
+"""The wide table of Parquet and polars: a row per task, a column per parameter and field.
 
 A field of the returned values that holds numbers alone is a column of doubles; one of text alone is
-that text. Every other one, a list or a field of mixed kinds, has each value as JSON. What a task
-did not return is null.
+that text. Every other one, a list or a field of mixed kinds, has each value as JSON. Fields that a
+task did not return are null.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _labels(table: Table, kept: Any, heads: list[str], written: set[str]) -> dic
 
 
 class _Texts:
-    """The fields that don't hold numbers alone, read from the record in task order."""
+    """The fields that are not purely numbers, read from the store in task order."""
 
     def __init__(self, result: Result) -> None:
         self._name = result.name
@@ -84,7 +84,7 @@ class _Texts:
         self._row = next(self._rows, None)
 
     def of(self, tasks: list[int]) -> dict[str, list[str | None]]:
-        """Those of some tasks, which come after all that were asked for before."""
+        """The fields of some tasks, which must come after those of the last call."""
         found: dict[str, list[str | None]] = {name: [None] * len(tasks) for name in self._kinds}
         for at, task in enumerate(tasks if self._kinds else ()):
             while self._row is not None and self._row.task < task:

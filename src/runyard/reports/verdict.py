@@ -1,4 +1,4 @@
-"""Whether a batch meets a condition: the figures that one asks for, and rules for when to stop."""
+"""Whether a batch meets a condition: the figures that conditions need, and stop rules."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from runyard.reports.result import Result
 
 FIRST_CHECK = 50
-"""Replicates before the first look, where fewer were asked for."""
+"""The least number of replicates before the first check."""
 
 MEANS, RATES = ConfidenceSequence(minimum=FIRST_CHECK), RateSequence()
-"""What is looked at must be one sequence, from the first look to the last."""
+"""The sequences of all checks, which must be the same from the first to the last."""
 
 
 @dataclass(frozen=True)
 class SummaryValues:
-    """What a condition asks for, out of summaries."""
+    """The figures of a condition, from summaries."""
 
     summaries: Mapping[str, Summary]
     failed: float
     completed: float
-    sequential: bool = False  # intervals hold however often one looks
+    sequential: bool = False  # intervals are valid at all checks
 
     def statistic(self, name: str, metric: str, level: float | None) -> float:
-        """One figure of a metric; NaN where there is none yet."""
+        """One figure of a metric; NaN if it does not exist yet."""
         summary = self.summaries[metric]
         moments = summary.moments
         if not moments.count:
@@ -66,10 +66,10 @@ class SummaryValues:
 
 @dataclass(frozen=True, slots=True)
 class InterimCheck:
-    """What looking at a batch in the middle of it says."""
+    """The result of checking a stop rule before the batch is done."""
 
     verdicts: list[tuple[dict[str, Any], Verdict]]  # by group
-    replicates: int  # how many there should be at the next look
+    replicates: int  # the number at the next check
 
     @property
     def holds(self) -> bool:
@@ -78,7 +78,7 @@ class InterimCheck:
 
     @property
     def text(self) -> str:
-        """The group that is furthest from it, or the first."""
+        """The first group that fails, or else the first."""
         if not self.verdicts:
             return "no task has returned a number yet"
         labels, verdict = next(
@@ -89,19 +89,19 @@ class InterimCheck:
 
 
 def check_rule(text: str, *, listed: bool) -> None:
-    """Refuse a rule for when to stop that can't be read, or that nothing ever meets."""
+    """Refuse a stop rule that can't be read or that no interval ever meets."""
     parse_rule(text)
     if listed:
         raise BadSpec(
-            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
+            "a list of tasks has no replicates to add", hint="drop `until`, or use a grid"
         )
 
 
 def interim_check(result: Result, text: str) -> InterimCheck:
-    """Judge each variant and parameter by itself, with intervals that allow for looking often.
+    """Judge each variant and parameter by itself, with intervals that are valid at all checks.
 
-    The next look comes when the interval should be narrow enough, at most three times the
-    replicates from here, at least a tenth more.
+    The next check comes when the interval should be narrow enough: with at least a tenth more
+    replicates, and at most three times as many.
     """
     condition = parse_rule(text)
     plan = result.recorded.plan
@@ -109,7 +109,7 @@ def interim_check(result: Result, text: str) -> InterimCheck:
     by = plan.group_axes() if plan is not None else []
     metrics = condition.metrics()
     if metrics and not result.columns.names and replicates < FIRST_CHECK:
-        return InterimCheck([], FIRST_CHECK)  # the few that there are have failed; more may not
+        return InterimCheck([], FIRST_CHECK)  # these few have failed, but more may not
     stats = result.stats
     done = stats.done or math.nan
     shares = stats.failed / done, stats.completed / done
@@ -125,7 +125,7 @@ def interim_check(result: Result, text: str) -> InterimCheck:
 
 
 def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]:
-    """How many times the values there are each goal will probably take in addition."""
+    """The additional values that each goal needs, as a multiple of the existing ones."""
     found = []
     for goal in condition.goals():
         summary = summaries[goal.metric]
@@ -141,11 +141,11 @@ def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]
 
 
 def check_rates(condition: Condition, summaries: Mapping[str, Summary]) -> None:
-    """Refuse `rate(m)` of a metric that is none."""
+    """Refuse `rate(m)` of a metric with other values than 0 and 1."""
     for name in condition.rates():
         summary = summaries[name]
         if summary.count and summary.rate is None:
             raise UsageError(
-                f"{name} is no rate: it has values other than 0 and 1",
+                f"{name} is not a rate: it has values other than 0 and 1",
                 hint=f"write mean({name}) instead of rate({name})",
             )

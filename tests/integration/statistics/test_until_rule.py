@@ -218,7 +218,7 @@ def test_a_rate_is_what_booleans_make_or_the_rule_declares(yard: ry.Yard) -> Non
         ends[until] = yard.run(spec, backend="serial", until=until).stats.total
     rate, declared, mean = ends.values()
     assert rate == declared != mean
-    with pytest.raises(UsageError, match="v is no rate: it has values other than 0 and 1"):
+    with pytest.raises(UsageError, match="v is not a rate: it has values other than 0 and 1"):
         yard.run(batch(), backend="serial", until="ci95(rate(v)) < 0.1")
 
 

@@ -1,4 +1,4 @@
-"""What a report is made from, gathered once, and how others add a section of their own.
+"""The data of a report, gathered once, and how to add a section to reports.
 
 from runyard.reports.html import Section, register, table
 
@@ -44,7 +44,7 @@ class Section:
 
 
 class ReportContext:
-    """A batch, ready to be reported on; figures are read when a section first asks for them."""
+    """A batch and its figures, each read on first use."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class ReportContext:
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Which metrics are shown: those asked for, otherwise the first few."""
+        """The metrics that are shown: as requested, or the first few."""
         return self.result.columns.chosen(self._metrics)[: None if self._metrics else MOST_METRICS]
 
     @property
     def other_metrics(self) -> int:
-        """How many metrics are not shown."""
+        """The number of metrics that are not shown."""
         return len(self.result.columns.names) - len(self.metrics)
 
     @cached_property
@@ -154,8 +154,8 @@ Maker = Callable[[ReportContext], Section | None]
 def _refuse_many(groups: int) -> None:
     if groups > MOST_ASKED:
         raise UsageError(
-            f"--by gives {groups:,} groups, and a report shows {MOST_ASKED} at most",
-            hint="choose what has fewer values; `runyard results --by` lists any number",
+            f"--by gives {groups:,} groups, but a report shows at most {MOST_ASKED}",
+            hint="choose parameters with fewer values; `runyard results --by` lists any number",
         )
 
 
@@ -168,7 +168,7 @@ _REGISTRY = _Registry()
 
 
 def register(matches: Callable[[StoredBatch], bool], maker: Maker) -> None:
-    """Add a section to the reports of every batch that matches; twice counts once."""
+    """Add a section to the reports of every batch that matches; adding it twice has no effect."""
     if (matches, maker) not in _REGISTRY.makers:
         _REGISTRY.makers.append((matches, maker))
 
