@@ -128,9 +128,9 @@ class Execution:
 
     def _with_replicates(self, batch: StoredBatch, until: str) -> StoredBatch | None:
         """The batch with more replicates, if its `until` does not hold yet."""
-        from runyard.reports.verdict import look
+        from runyard.reports.verdict import interim_check
 
-        seen = look(self.result(batch.name), until)
+        seen = interim_check(self.result(batch.name), until)
         self.bus.publish(Notice(batch=batch.name, text=seen.text))
         if seen.holds:
             return None

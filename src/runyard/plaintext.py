@@ -30,11 +30,6 @@ def ascii_json(data: Any) -> str:
     return json.dumps(data).replace("\x7f", "\\u007f")
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, which is plural for all but 1: `1 task`, `2,000 tasks`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

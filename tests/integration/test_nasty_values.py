@@ -15,7 +15,8 @@ from nasty_tasks import brings, returns, takes
 import runyard as ry
 from runyard import Result, Yard
 from runyard.errors import NotEncodable
-from runyard.reports.export import FORMATS, export
+from runyard.reports.export import export
+from runyard.reports.formats import FORMATS
 from runyard.spec.codec import encode
 
 

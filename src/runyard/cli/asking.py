@@ -10,7 +10,7 @@ import click
 
 from runyard.cli.session import Session, painted
 from runyard.errors import NotFound, UsageError
-from runyard.plaintext import counted
+from runyard.format import count
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def may_forget(session: Session, name: str, *, yes: bool) -> bool:
             done = yard.results(name).stats.done
         except NotFound:
             return True
-    return not done or agreed(session, f"--fresh would delete {counted(done, 'outcome')} of {name}")
+    return not done or agreed(session, f"--fresh would delete {count(done, 'outcome')} of {name}")
 
 
 def agreed(session: Session, loss: str) -> bool:

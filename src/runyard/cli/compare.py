@@ -12,7 +12,7 @@ from runyard.cli.table import table
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from runyard.reports.comparing import Compared, Groups, Options
+    from runyard.reports.comparing import Compared, CompareOptions, Groups
     from runyard.reports.gates import GateVerdict
     from runyard.reports.result import Result
     from runyard.stats.compare_result import Comparison
@@ -163,7 +163,7 @@ def _only_metric(results: tuple[Result, ...], gates: bool) -> str | None:
     )
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any]) -> CompareOptions:
     return {
         "paired": given["paired"],
         "baseline": given["baseline"],
@@ -174,7 +174,7 @@ def _options(given: dict[str, Any]) -> Options:
     }
 
 
-def _compare(groups: Groups, options: Options, gates: bool) -> Compared:
+def _compare(groups: Groups, options: CompareOptions, gates: bool) -> Compared:
     """The comparisons; an error if there are neither comparisons nor gates."""
     from runyard.reports.comparing import Compared, compare_each, compare_groups
 

@@ -8,7 +8,7 @@ from runyard.cli.asking import agreed
 from runyard.cli.session import Session, examples, shared
 from runyard.cli.tasks import task_of
 from runyard.errors import NotFound
-from runyard.plaintext import counted
+from runyard.format import count
 
 
 @click.command(epilog=examples("runyard stop", "runyard stop walks"))
@@ -23,7 +23,7 @@ def stop(session: Session, batch: str | None) -> int:
         asked = yard.stop(batch)
     if not asked:
         raise NotFound("nothing is running" if batch is None else f"{batch} is not running")
-    session.say(f"asked {counted(asked, 'engine')} to stop after the current tasks")
+    session.say(f"asked {count(asked, 'engine')} to stop after the current tasks")
     session.document({"asked": asked})
     return 0
 
@@ -38,7 +38,7 @@ def cancel(session: Session, target: str) -> int:
         cancelled = yard.cancel(name, number)
     if not cancelled:
         raise NotFound(f"{target} has nothing left to cancel")
-    session.say(f"cancelled {counted(cancelled, 'task')}")
+    session.say(f"cancelled {count(cancelled, 'task')}")
     session.document({"cancelled": cancelled})
     return 0
 
@@ -51,7 +51,7 @@ def clear(session: Session, batch: str, yes: bool) -> int:
     """Delete a batch: its record and its files."""
     with session.yard() as yard:
         done = yard.results(batch).stats.done
-        outcomes = counted(done, "outcome")
+        outcomes = count(done, "outcome")
         if not yes and not agreed(session, f"this would delete {batch} and {outcomes}"):
             return 1
         yard.clear(batch)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runyard.cli.session import style
-from runyard.plaintext import counted
+from runyard.format import count
 from runyard.schedule.budget import NAMED
 from runyard.spec.option_kinds import UNITS
 from runyard.spec.status import Status
@@ -34,14 +34,14 @@ class Estimate:
 
     def lines(self, budget: dict[str, float]) -> list[str]:
         """The estimate as text."""
-        from runyard.reports.progress import duration
+        from runyard.format import duration
         from runyard.stats.summary import plus_minus
 
         if self.seconds is None:
             return ["no estimate: no outcomes yet; --try 20 runs 20 tasks and estimates the rest"]
-        tasks, workers = counted(self.left, "task"), counted(self.workers, "worker")
+        tasks, workers = count(self.left, "task"), count(self.workers, "worker")
         took = style(f"about {duration(self.seconds)}", bold=True)
-        source = f"estimated from {counted(self.outcomes, 'outcome')}"
+        source = f"estimated from {count(self.outcomes, 'outcome')}"
         found = [f"{took} for {tasks} on {workers}, {source}"]
         for name, each in self.metrics.items():
             half = math.inf if each["half"] is None else each["half"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,8 +9,9 @@ import click
 from runyard.cli.results import codec_option, status_option
 from runyard.cli.session import Session, examples, shared
 from runyard.errors import NotFound, UsageError
-from runyard.plaintext import counted
-from runyard.reports import export as files
+from runyard.format import count
+from runyard.reports.export import Outcomes
+from runyard.reports.formats import FORMATS, format_named, format_of
 
 
 @click.command(
@@ -26,7 +26,7 @@ from runyard.reports import export as files
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(list(files.FORMATS)),
+    type=click.Choice(list(FORMATS)),
     help="Write this format.  [default: by the file's suffix, else json]",
 )
 @click.option(
@@ -51,7 +51,8 @@ def export(
 
     The file appears only once it is complete.
     """
-    settled = format_ or _format_of(output, list(files.FORMATS))
+    by_suffix = None if format_ or output is None else format_of(output)
+    chosen = by_suffix or format_named(format_ or "json")
     to_stdout = output is not None and str(output) in ("-", "/dev/stdout")
     if to_stdout and session.json:
         raise UsageError(
@@ -62,22 +63,14 @@ def export(
         stats = result.stats
         if not (stats.done if status is None else int(getattr(stats, status))):
             raise NotFound(f"{batch} has no {status or 'recorded'} outcomes")
+        table = Outcomes(result, status)
         if to_stdout:
-            files.write_to(result, settled, session.stdout(), status)
+            chosen.write_to(table, session.stdout())
             return 0
-        path = output or yard.batch_folder(batch) / f"outcomes.{settled}"
-        count = files.export(result, settled, path, status)
-    session.say(f"wrote {counted(count, 'outcome')} to {path}")
-    session.document({"batch": batch, "format": settled, "path": str(path), "outcomes": count})
+        path = output or yard.batch_folder(batch) / f"outcomes.{chosen.name}"
+        written = chosen.write(table, path)
+    session.say(f"wrote {count(written, 'outcome')} to {path}")
+    session.document(
+        {"batch": batch, "format": chosen.name, "path": str(path), "outcomes": written}
+    )
     return 0
-
-
-def _format_of(path: Path | None, formats: Sequence[str]) -> str:
-    """The format of the file's suffix; JSON without one."""
-    suffix = "" if path is None else path.suffix[1:].lower()
-    if suffix and suffix not in formats:
-        raise UsageError(
-            f"unknown suffix of {path}",
-            hint=f"use one of .{', .'.join(formats)}, or choose a format with --format",
-        )
-    return suffix or "json"

@@ -19,7 +19,7 @@ from runyard.cli.estimate import Estimate, estimate
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session
 from runyard.errors import NotFound
-from runyard.plaintext import counted
+from runyard.format import count
 from runyard.spec.batch import decode_listed
 from runyard.spec.option_kinds import TASKS
 from runyard.spec.options import SPECS
@@ -91,7 +91,7 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
         if change is not None:
             session.note(change.event.text)
         if fresh and result is not None and result.stats.done:
-            session.say(f"  --fresh would delete {counted(result.stats.done, 'outcome')}")
+            session.say(f"  --fresh would delete {count(result.stats.done, 'outcome')}")
     session.document(
         {
             "batch": planned.name, "total": planned.row.total, "recorded": done, "left": left,
@@ -138,7 +138,7 @@ def _say(
 ) -> None:
     total = planned.row.total
     seeded = "the first run chooses a seed" if seed is None else f"seed {seed}"
-    counts = f"{counted(total, 'task')}, {total - left:,} recorded, {left:,} left to run"
+    counts = f"{count(total, 'task')}, {total - left:,} recorded, {left:,} left to run"
     session.say(f"{planned.name}: {counts}; {seeded}")
     for call in calls:
         session.say(f"  {call.line()}")

@@ -14,6 +14,7 @@ import click
 from runyard.cli.session import Session, examples, shared
 from runyard.cli.values import assignments, value_of
 from runyard.errors import UsageError
+from runyard.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
@@ -194,7 +195,10 @@ def results(session: Session, name_of_queue: str, **arguments: Any) -> int:
 
 
 @queue.command(epilog=examples("runyard queue export --format csv"))
-@click.option("--format", default="json", show_default=True, help="json or csv.")
+@click.option(
+    "--format", type=click.Choice(list(FORMATS)), default="json", show_default=True,
+    help="Format of the file.",
+)  # fmt: skip
 @click.option("--output-file", help="A file name; files go to the yard's export folder.")
 @_queue_option
 @shared

@@ -10,7 +10,7 @@ from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.summaries import show_summaries
 from runyard.cli.table import screen_height, table
 from runyard.errors import NotFound, UsageError
-from runyard.plaintext import counted
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
@@ -220,5 +220,5 @@ def _nothing(result: Result, status: str | None, offset: int) -> NotFound:
     after = f" after the first {offset:,}" if offset else ""
     return NotFound(
         f"{result.name} has no {which}outcomes{after}",
-        hint=f"{result.stats.done:,} of {counted(result.stats.total, 'task')} have an outcome",
+        hint=f"{result.stats.done:,} of {count(result.stats.total, 'task')} have an outcome",
     )

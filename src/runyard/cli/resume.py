@@ -17,7 +17,7 @@ from runyard.cli.running import (
 from runyard.cli.session import Session, examples, shared
 from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
-from runyard.plaintext import counted
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -98,7 +98,7 @@ def retry(
         again = yard.retry(batch, status)
         if not again:
             raise NotFound(f"{batch} has no {status} tasks")
-        session.note(f"{batch}: rerunning {counted(again, f'{status} task')}")
+        session.note(f"{batch}: rerunning {count(again, f'{status} task')}")
         show_notices(session, yard, progress=where["progress"])
         return _resume(session, yard, batch, **where)
 

@@ -94,7 +94,7 @@ def _facts(
     engines: list[EngineRow],
     document: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    from runyard.reports.progress import duration, workers_text
+    from runyard.format import count, duration
 
     share = stats.done / stats.total if stats.total else 1.0
     facts = [
@@ -115,7 +115,7 @@ def _facts(
             )
         )
     facts += [
-        ("engine", f"pid {e.pid} on {e.host}, {workers_text(e.workers)} ({e.backend})")
+        ("engine", f"pid {e.pid} on {e.host}, {count(e.workers, 'worker')} ({e.backend})")
         for e in engines
     ]
     facts.append(("priority", document["priority"]))
@@ -145,11 +145,11 @@ def _document(row: BatchRow, stats: Stats) -> dict[str, Any]:
 
 
 def _with_texts(document: dict[str, Any]) -> dict[str, Any]:
-    from runyard.reports.progress import duration, rate_text
+    from runyard.format import duration, rate
 
     eta = document["eta"] if document["done"] < document["total"] else None
     return document | {
-        "rate_text": rate_text(document["rate"]) if document["rate"] else "",
+        "rate_text": rate(document["rate"]) if document["rate"] else "",
         "left_text": "" if eta is None else duration(eta),
     }
 

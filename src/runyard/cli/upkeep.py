@@ -12,7 +12,8 @@ import click
 
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden
-from runyard.plaintext import counted
+from runyard.format import count
+from runyard.format import size as byte_size
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
@@ -89,7 +90,7 @@ def _tell(session: Session, found: Findings) -> None:
     elif found.unread:
         session.say("the store is intact; check the unread logs as a user who may read them")
     else:
-        session.say(f"{session.place} is intact: the store and {counted(found.logs, 'audit log')}")
+        session.say(f"{session.place} is intact: the store and {count(found.logs, 'audit log')}")
 
 
 @click.command(
@@ -119,14 +120,14 @@ def gc(session: Session, older_than: str, dry_run: bool) -> int:
         for path, size in _rubbish(yard, age):
             removed.append(str(path))
             freed += size
-            session.say(f"{_size(size):>8}  {path}")
+            session.say(f"{byte_size(size):>8}  {path}")
             if not dry_run:
                 remove_tree(path)
                 prune_empty(path.parent, yard.folder / "batches")
         store = _compact(session, yard, dry_run=dry_run)
     verb = "would be removed" if dry_run else "removed"
-    spare = f"; {_size(store['bytes'])} of free space in the store" if store["bytes"] else ""
-    session.say(f"{counted(len(removed), 'item')} {verb}, {_size(freed)}{spare}")
+    spare = f"; {byte_size(store['bytes'])} of free space in the store" if store["bytes"] else ""
+    session.say(f"{count(len(removed), 'item')} {verb}, {byte_size(freed)}{spare}")
     document = {"removed": removed, "bytes": freed, "store": store, "dry_run": dry_run}
     session.document(document)
     return 0
@@ -147,10 +148,10 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
             except StoreError as error:
                 skipped = error.message
     if skipped is not None:
-        session.note(f"{store.location} keeps {_size(spare)} of free space: {skipped}")
+        session.note(f"{store.location} keeps {byte_size(spare)} of free space: {skipped}")
         return {"bytes": 0, "skipped": skipped}
     if spare:
-        session.say(f"{_size(spare):>8}  {store.location}: free space")
+        session.say(f"{byte_size(spare):>8}  {store.location}: free space")
     return {"bytes": spare, "skipped": None}
 
 
@@ -213,7 +214,7 @@ def _check_log(path: Path, found: Findings) -> None:
 
     report = verify(path)
     if report.torn_bytes and report.first_bad_line is None:
-        size = counted(report.torn_bytes, "byte")
+        size = count(report.torn_bytes, "byte")
         try:
             repair(path)
         except StoreError as error:
@@ -259,11 +260,3 @@ def _left_behind(yard: Yard) -> list[Path]:
         if number.isdigit() and int(number) not in known and not yard.store.alive(int(number)):
             found.append(path)
     return found
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"

@@ -17,7 +17,7 @@ from runyard.cli.compared import difference, seen
 from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
 from runyard.errors import NotFound, UsageError
-from runyard.plaintext import counted
+from runyard.format import count
 from runyard.spec.hash_seed import pinned, shown
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _tell(
         session.note(style(line, fg="yellow"))
     if code.outdated:
         session.note(
-            f"{code.outdated:,} of {counted(len(chosen), 'sampled outcome')} came from code that "
+            f"{code.outdated:,} of {count(len(chosen), 'sampled outcome')} came from code that "
             "has changed since, which may cause a difference"
         )
     if other_seed:
@@ -273,13 +273,13 @@ def _tell(
         }
         session.say(
             f"{name}: {style(f'{len(different):,} differ', fg='red')} of "
-            f"{counted(len(again), 'task')} rerun on {backend}; the first is {name}/{task}"
+            f"{count(len(again), 'task')} rerun on {backend}; the first is {name}/{task}"
         )
         session.say(difference(before, now))
         session.say(f"  next: {session.command('repro', f'{name}/{task}')}")
     else:
         session.say(
-            f"{name}: reran {len(again):,} of {counted(recorded.row.total, 'task')} on {backend}, "
+            f"{name}: reran {len(again):,} of {count(recorded.row.total, 'task')} on {backend}, "
             f"{style('all the same', fg='green')}"
         )
     session.document(document)

@@ -9,7 +9,7 @@ import click
 
 from runyard.cli.running import WHY, place_options, show_notices
 from runyard.cli.session import Session, examples, shared
-from runyard.plaintext import counted
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.worker import Turn
@@ -42,7 +42,7 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
         def tell(turn: Turn) -> None:
             ended.append(turn)
             why = f"; {WHY[turn.end]}" if turn.end in WHY else ""
-            session.say(f"{turn.batch}: {counted(turn.tasks, 'task')}{why}")
+            session.say(f"{turn.batch}: {count(turn.tasks, 'task')}{why}")
 
         given = {name: value for name, value in place.items() if value is not None}
         settings = RunSettings(**given, progress=progress)

@@ -40,7 +40,7 @@ FORMAT = 3
 CHUNK = 65_536
 MOST_METRICS = 500
 FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
-"""What every outcome has; a task without one has status 0."""
+"""The columns of every outcome; tasks without one have status 0."""
 
 NUMBER, BOOLEAN, TEXT, OTHER = 1, 2, 4, 8
 """What a field of the outcomes holds, besides None; their sum where outcomes differ."""
@@ -57,7 +57,7 @@ class Columns:
     """The columns of one batch, in task order; a task without a value is NaN."""
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
-        """Map every file now, so that whoever makes them anew takes none away."""
+        """Map every file now, so that a later rebuild can't remove them."""
         self._folder = folder
         self._sums: dict[str, int] = index["sums"]
         self._checked: set[str] = set()
@@ -84,7 +84,7 @@ class Columns:
         return self._whole(str(self.names.index(name)))
 
     def chosen(self, names: Iterable[str] | None) -> list[str]:
-        """The metrics asked for; all of them where none is."""
+        """The requested metrics; all of them if none is."""
         wanted = list(dict.fromkeys(names or ())) or list(self.names)
         for name in wanted:
             self.metric(name)
@@ -105,7 +105,7 @@ class Columns:
             if zlib.crc32(array.data) != self._sums[name]:
                 raise StoreDamaged(
                     f"{self._folder / name} is not what was written",
-                    hint="the file is damaged: remove its folder, it is made again",
+                    hint="the file is damaged: remove its folder; it will be rebuilt",
                 )
             self._checked.add(name)
         return array
@@ -125,7 +125,7 @@ def read_columns(result: Result) -> Columns:
 
 
 def _made(result: Result, home: Path, key: list[Any]) -> Columns:
-    """Columns that stay."""
+    """Columns that are kept beside the batch's files."""
     scratch = _scratch(home.parent)
     index = _build_whole(result, scratch, key)
     shutil.rmtree(home, ignore_errors=True)
@@ -136,7 +136,7 @@ def _made(result: Result, home: Path, key: list[Any]) -> Columns:
 
 
 def _passing(folder: Path, index: dict[str, Any]) -> Columns:
-    """Columns that are gone with the object."""
+    """Columns whose files are removed with the object."""
     columns = Columns(folder, index)
     weakref.finalize(columns, shutil.rmtree, folder, ignore_errors=True)
     return columns
@@ -144,7 +144,7 @@ def _passing(folder: Path, index: dict[str, Any]) -> Columns:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Of several who ask at once, one makes the columns and the others find them."""
+    """Let one process at a time build the columns; the others then find them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -230,7 +230,7 @@ class _Column:
 
 
 class _Writer:
-    """One open file a column; a metric that turns up late begins with NaN."""
+    """One open file per column; a metric that appears late starts with NaN."""
 
     def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
         self._folder = folder
@@ -251,7 +251,7 @@ class _Writer:
         return fixed | {str(number): column.checksum for number, column in metrics}
 
     def skip(self, count: int) -> None:
-        """So many tasks have no outcome."""
+        """Leave a gap of `count` tasks without an outcome."""
         while count > 0:
             step = min(count, CHUNK)
             for name, kind in FIXED.items():
@@ -352,7 +352,7 @@ def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], dict[str, in
 
 
 def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:
-    """Lists of so many rows."""
+    """Lists of `size` rows."""
     source = iter(rows)
     while page := list(islice(source, size)):
         yield page

@@ -1,7 +1,7 @@
-"""Variants of a batch, or two batches, compared on a metric: in pairs where pairs exist.
+"""Compare variants of a batch, or two batches, on a metric: in pairs where pairs exist.
 
-Tasks with the same case, parameters and replicate belong together. The pairs are worth something
-where they share random numbers or a case; otherwise the groups are compared as they are.
+Tasks with the same case, parameters and replicate belong together. They are compared in pairs if
+they share random numbers or a case, otherwise as independent groups.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
+from runyard.format import count
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
 from runyard.spec.codec import encode
@@ -34,10 +35,10 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MOST_GROUPS = 200
 NO_TASK = 255
-"""The status of what would be a task if the plan were not a grown or shorter one."""
+"""The status in places where a grown or shorter plan has no task."""
 
 
-class Options(TypedDict, total=False):
+class CompareOptions(TypedDict, total=False):
     """How groups are compared."""
 
     paired: bool | None  # None: in pairs where there are some
@@ -83,15 +84,15 @@ class Part:
     def side(self, finite: Bools, kept: Bools) -> Side:
         """What became of its tasks: which have a number, and which of these are compared."""
         states = self.states
-        count = np.count_nonzero
+        many = np.count_nonzero
         return Side(
-            tasks=int(count(states != NO_TASK)),
-            compared=int(count(kept)),
-            no_partner=int(count(finite & ~kept)),
-            not_a_number=int(count((states == COMPLETED) & ~finite)),
-            failed=int(count(states == FAILED)),
-            cancelled=int(count(states == CANCELLED)),
-            unfinished=int(count(states == 0)),
+            tasks=int(many(states != NO_TASK)),
+            compared=int(many(kept)),
+            no_partner=int(many(finite & ~kept)),
+            not_a_number=int(many((states == COMPLETED) & ~finite)),
+            failed=int(many(states == FAILED)),
+            cancelled=int(many(states == CANCELLED)),
+            unfinished=int(many(states == 0)),
         )
 
 
@@ -154,7 +155,7 @@ def groups_of(
     if len(chosen) > MOST_GROUPS:
         raise UsageError(
             f"{by} has {len(chosen):,} values",
-            hint=f"compare by what has at most {MOST_GROUPS}, or choose some with --only",
+            hint=f"compare by one with at most {MOST_GROUPS}, or select some with --only",
         )
     _check_metric(metric, result)
     plan, number = result.recorded.plan, axis.axis
@@ -187,26 +188,30 @@ def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
     return Groups(parts, True, metric)
 
 
-def compare_groups(groups: Groups, metric: str, **options: Unpack[Options]) -> list[Comparison]:
-    """Every pair of groups, or each against a baseline, corrected for having made several."""
+def compare_groups(
+    groups: Groups, metric: str, **options: Unpack[CompareOptions]
+) -> list[Comparison]:
+    """Compare every pair of groups, or each with a baseline, corrected for multiple comparisons."""
     compared = compare_each(groups, metric, **options)
     for reason in compared.missing.values():
-        raise UsageError(reason, hint="a comparison takes two values or more on each side")
+        raise UsageError(reason, hint="a comparison needs two or more values on each side")
     return compared.found
 
 
-def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Compared:
-    """The same, of those pairs that have enough values."""
+def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions]) -> Compared:
+    """Compare the pairs that have enough values; say why others are not compared."""
     values, baseline = groups.values, options.get("baseline")
     in_pairs = options.get("paired")
     if in_pairs and len({len(v) for v in values.values()}) > 1:
-        raise UsageError("these groups have no pairs", hint="leave --paired out")
+        raise UsageError("these groups have no pairs", hint="drop --paired")
     if baseline is not None and baseline not in values:
         raise NotFound(f"there is no {baseline!r}", hint=f"there are: {', '.join(values)}")
     in_pairs = groups.paired if in_pairs is None else in_pairs
     chosen = matches(values, baseline)
     if not chosen:
-        raise UsageError("there is only one group", hint="compare by what has several values")
+        raise UsageError(
+            "there is only one group", hint="compare by a parameter with several values"
+        )
     kind = options.get("interval", "auto")
     if kind == "auto":
         kind = "score" if groups.is_rate else "t"
@@ -230,9 +235,9 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[Options]) -> Com
 
 
 def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
-    """Why two groups are not compared."""
+    """Why two groups can't be compared."""
     if paired:
-        said = f"{about.a} and {about.b} have {_counted(sides[0].compared, 'pair')} with values"
+        said = f"{about.a} and {about.b} have {count(sides[0].compared, 'pair')} with values"
         few = list(zip((about.a, about.b), sides, strict=True))
     else:
         few = [
@@ -240,13 +245,9 @@ def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
             for label, side in zip((about.a, about.b), sides, strict=True)
             if side.compared < 2
         ]
-        said = " and ".join(f"{label} has {_counted(s.compared, 'value')}" for label, s in few)
+        said = " and ".join(f"{label} has {count(s.compared, 'value')}" for label, s in few)
     left_out = ", ".join(side.words(label) for label, side in few if side.left_out)
     return f"{said} of {about.metric}" + (f" (left out: {left_out})" if left_out else "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _check_metric(metric: str | None, *results: Result) -> None:

@@ -1,4 +1,4 @@
-"""Where each task stands: its variant, case, parameters and replicate, as codes for whole ranges.
+"""The coordinates of tasks: variant, case, parameters and replicate, as codes for ranges of tasks.
 
 A described batch is a few boxes, so that the position of a million tasks on an axis is arithmetic;
 a listed batch is read task by task.
@@ -24,7 +24,7 @@ Codes = NDArray[np.int64]
 
 
 class Coordinate:
-    """One thing that tasks differ by: its values, and the code of each task's own."""
+    """A name by which tasks differ: its values, and the code of each task's value."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ def positions(plan: Plan, axis: int, low: int, high: int) -> Codes:
 
 
 def coordinates(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
-    """Everything that tasks of a batch can be told apart by."""
+    """All coordinates by which the tasks of a batch differ."""
     if recorded.plan is None:
         return _listed(view, recorded)
     plan = recorded.plan
@@ -154,8 +154,8 @@ def _listed(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
 
 
 def shown_coordinates(known: dict[str, Coordinate], plan: Plan | None, most: int) -> list[str]:
-    """What tells tasks apart in a table of at most `most` rows: variants and parameters, if few."""
-    names = list(known) if plan is None else plan.apart()
+    """The variants and parameters to group by in a table of at most `most` rows."""
+    names = list(known) if plan is None else plan.group_axes()
     while names and math.prod(len(known[name].values) for name in names) > most:
         names.remove(max(names, key=lambda name: len(known[name].values)))
     return names

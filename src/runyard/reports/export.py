@@ -1,17 +1,15 @@
-"""Outcomes as files: JSON, CSV, text and Parquet, streamed."""
+"""Outcomes as documents, rows and lines, and as files in every format, streamed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from runyard.errors import UsageError
-from runyard.plaintext import ascii_json, plain
-from runyard.reports.result import Outcome, Result
-from runyard.reports.sheets import write_csv
-from runyard.spaces import whole_file
+from runyard.plaintext import ascii_json
+from runyard.reports.formats import Exportable, format_named
+from runyard.reports.result import Outcome, Result, codes_of
 from runyard.spec.fields import parts
 from runyard.spec.shown import jsonable
 from runyard.spec.status import Status
@@ -20,7 +18,7 @@ BEFORE, AFTER = (
     ("task", "status"),
     ("attempt", "started", "seconds", "wait", "worker", "error", "message"),
 )
-"""Columns that every table has, on both sides of the batch's own."""
+"""Columns of every table, before and after those of the batch."""
 
 
 def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
@@ -49,24 +47,61 @@ def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:
     }
 
 
+class Outcomes(Exportable):
+    """The outcomes of a batch, of one status or all."""
+
+    closing = "\n]}\n"
+
+    def __init__(self, result: Result, status: Status | str | None = None) -> None:
+        codes_of(status)  # refuses an unknown status before a file is made
+        self._result = result
+        self._status = status
+
+    @property
+    def opening(self) -> str:  # type: ignore[override]
+        """Name, seed and size of the batch, before the outcomes."""
+        recorded = self._result.recorded
+        head = {"batch": recorded.name, "seed": recorded.seed, "total": recorded.row.total}
+        return ascii_json(head)[:-1] + ', "outcomes": ['
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Every outcome as plain JSON."""
+        return (outcome_document(outcome) for outcome in self._result.outcomes(self._status))
+
+    def rows(self) -> Iterator[list[Any]]:
+        """A column for each parameter and each field of the values."""
+        labels, values = _columns(self._result, self._status)
+        taken = {*BEFORE, *AFTER}
+        label_heads = heads(labels, taken, "param")
+        value_heads = heads(values, taken | set(label_heads), "value")
+        yield [*BEFORE, *label_heads, *value_heads, *AFTER]
+        for outcome in self._result.outcomes(self._status):
+            yield _row(outcome, labels, values)
+
+    def heading(self) -> str:
+        """The batch in a few lines."""
+        return self._result.summary() + "\n\n"
+
+    def lines(self) -> Iterator[str]:
+        """Every outcome on a line."""
+        return (outcome_line(outcome) for outcome in self._result.outcomes(self._status))
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column."""
+        from runyard.reports.tables import kinds
+
+        return kinds(self._result)
+
+    def pages(self) -> Iterator[dict[str, Any]]:
+        """The wide table, some rows at a time."""
+        from runyard.reports.tables import wide
+
+        return wide(self._result, self._status)
+
+
 def export(result: Result, format_: str, path: Path, status: Status | str | None = None) -> int:
-    """Write a batch's outcomes to a file, whole or not at all; how many there were."""
-    writer = _writer(format_)
-    with whole_file(path) as place:
-        if writer is None:
-            from runyard.reports.tables import write_parquet
-
-            return write_parquet(result, place, status)
-        with place.open("w", newline="", encoding="utf-8") as file:
-            return writer(result, file, status)
-
-
-def write_to(result: Result, format_: str, file: TextIO, status: Status | str | None = None) -> int:
-    """Write a batch's outcomes to an open file; how many there were."""
-    writer = _writer(format_)
-    if writer is None:
-        raise UsageError("a Parquet file can't go to stdout", hint="give a file with -o")
-    return writer(result, file, status)
+    """Write a batch's outcomes to a file completely or not at all; return how many there were."""
+    return format_named(format_).write(Outcomes(result, status), path)
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -77,7 +112,7 @@ def outcome_line(outcome: Outcome) -> str:
 
 
 def outcome_cell(outcome: Outcome) -> str:
-    """What a task returned, or why it did not, on one line."""
+    """The value or the error of a task, on one line."""
     if outcome.error is not None:
         return " ".join(f"{outcome.error.kind}: {outcome.error.message}".split())
     return json.dumps(jsonable(outcome.value), ensure_ascii=False)
@@ -87,36 +122,6 @@ def text_of(value: Any) -> str:
     """A parameter on one line: text as it is, everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
     return " ".join(text.split())
-
-
-def _write_json(result: Result, file: TextIO, status: Status | str | None) -> int:
-    recorded = result.recorded
-    head = {"batch": result.name, "seed": recorded.seed, "total": recorded.row.total}
-    file.write(ascii_json(head)[:-1] + ', "outcomes": [')
-    count = 0
-    for outcome in result.outcomes(status):
-        file.write(("," if count else "") + "\n" + ascii_json(outcome_document(outcome)))
-        count += 1
-    file.write("\n]}\n")
-    return count
-
-
-def _write_csv(result: Result, file: TextIO, status: Status | str | None) -> int:
-    labels, values = _columns(result, status)
-    taken = {*BEFORE, *AFTER}
-    label_heads = heads(labels, taken, "param")
-    value_heads = heads(values, taken | set(label_heads), "value")
-    count = 0
-
-    def rows() -> Iterator[list[Any]]:
-        nonlocal count
-        yield [*BEFORE, *label_heads, *value_heads, *AFTER]
-        for outcome in result.outcomes(status):
-            yield _row(outcome, labels, values)
-            count += 1
-
-    write_csv(file, rows())
-    return count
 
 
 def _row(outcome: Outcome, labels: list[str], values: list[str]) -> list[Any]:
@@ -137,15 +142,6 @@ def _row(outcome: Outcome, labels: list[str], values: list[str]) -> list[Any]:
     ]
 
 
-def _write_text(result: Result, file: TextIO, status: Status | str | None) -> int:
-    file.write(result.summary() + "\n\n")
-    count = 0
-    for outcome in result.outcomes(status):
-        file.write(plain(outcome_line(outcome)) + "\n")
-        count += 1
-    return count
-
-
 def _columns(result: Result, status: Status | str | None) -> tuple[list[str], list[str]]:
     labels: dict[str, None] = {}
     values: dict[str, None] = {}
@@ -157,7 +153,7 @@ def _columns(result: Result, status: Status | str | None) -> tuple[list[str], li
 
 
 def heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
-    """Column names; one that is taken gets a prefix, so that no two columns share theirs."""
+    """Unique column names; one that is taken gets a prefix."""
     found: dict[str, None] = {}
     for name in names:
         head = name
@@ -170,16 +166,3 @@ def heads(names: Iterable[str], taken: set[str], prefix: str) -> list[str]:
 def _cell(value: Any) -> Any:
     plain = jsonable(value)
     return json.dumps(plain) if isinstance(plain, dict | list) else plain
-
-
-def _writer(format_: str) -> Writer | None:
-    if format_ not in FORMATS:
-        raise UsageError(f"no format {format_!r}", hint=f"use one of: {', '.join(FORMATS)}")
-    return FORMATS[format_]
-
-
-Writer = Callable[[Result, TextIO, Status | str | None], int]
-FORMATS: dict[str, Writer | None] = {
-    "json": _write_json, "csv": _write_csv, "parquet": None, "txt": _write_text,
-}  # fmt: skip
-"""Every format there is, and what writes it as text; a file's suffix names one of them."""

@@ -1,4 +1,4 @@
-"""Failures, grouped so that a person sees what is wrong rather than how often."""
+"""Failures, grouped by cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures with one class, at one place, whose messages differ in numbers at most."""
+    """Failures of one class at one place, whose messages differ only in numbers."""
 
     kind: str
     where: str

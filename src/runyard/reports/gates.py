@@ -1,7 +1,7 @@
-"""Gates: conditions that what came out must meet, judged for each of the sides that are compared.
+"""Gates: conditions that results must meet, judged for each side that is compared.
 
-A gate that names a side (`new.failed < 1%`, `new >= old`) is about that one; every other figure in
-it is asked of each side, and a `p` of each comparison. It holds if it holds for all of them.
+A gate that names a side (`new.failed < 1%`, `new >= old`) is about that side. Every other figure is
+evaluated for each side, and `p` for each comparison; the gate holds if it holds for all of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from runyard.reports.comparing import Compared, Groups, Options, Part, compare_each
-from runyard.reports.verdict import Figures, check_rates
+from runyard.format import count
+from runyard.reports.comparing import Compared, CompareOptions, Groups, Part, compare_each
+from runyard.reports.verdict import SummaryValues, check_rates
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.stats.compare_many import matches
 from runyard.stats.compare_result import Comparison
@@ -28,10 +29,10 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """What became of a gate."""
+    """The result of a gate."""
 
     gate: str
-    each: tuple[tuple[str, Verdict], ...]  # what it was judged for, where that is several
+    each: tuple[tuple[str, Verdict], ...]  # by side or comparison, if there are several
 
     @property
     def holds(self) -> bool:
@@ -45,7 +46,7 @@ class GateVerdict:
 
     @property
     def text(self) -> str:
-        """What was judged with the figures put in; where it fails, what it fails for."""
+        """The condition with its figures; if it fails, for the sides that it fails for."""
         shown = [each for each in self.each if each[1].holds == self.holds]
         texts = [f"{label}: {v.text}" if label else v.text for label, v in shown[:SHOWN]]
         if len(shown) > SHOWN:
@@ -55,7 +56,7 @@ class GateVerdict:
         return "; ".join(texts)
 
     def to_data(self) -> dict[str, Any]:
-        """Everything as plain JSON values; a figure that there is not is null."""
+        """Everything as plain JSON values; a figure that does not exist is null."""
         each = [
             {
                 "for": label or None,
@@ -73,10 +74,10 @@ class GateVerdict:
 
 
 class Gates:
-    """Gates on what is compared; refuses names that mean nothing before anything is compared."""
+    """Gates on what is compared; unknown names are refused before anything is compared."""
 
     def __init__(
-        self, conditions: Mapping[str, Condition], groups: Groups, **options: Unpack[Options]
+        self, conditions: Mapping[str, Condition], groups: Groups, **options: Unpack[CompareOptions]
     ) -> None:
         self._groups = groups
         self._options = options
@@ -86,7 +87,7 @@ class Gates:
         self._conditions = {text: given.within(scope) for text, given in conditions.items()}
 
     def judge(self, compared: Compared) -> list[GateVerdict]:
-        """Judge each; `compared` is what came of comparing the groups."""
+        """Judge each gate; `compared` has the comparisons of the groups."""
         return [
             GateVerdict(text, tuple(self._each(condition, compared)))
             for text, condition in self._conditions.items()
@@ -111,24 +112,26 @@ class Gates:
 
 
 class _Sides:
-    """Figures of the groups and of their differences, as one condition asks for them."""
+    """SummaryValues of the groups and of their differences, as one condition asks for them."""
 
     def __init__(
-        self, groups: Groups, options: Options, compared: Compared, condition: Condition
+        self, groups: Groups, options: CompareOptions, compared: Compared, condition: Condition
     ) -> None:
         self._groups = groups
         self._options = options
         self._condition = condition
-        self._values: dict[str, Figures] = {}
+        self._values: dict[str, SummaryValues] = {}
         self._found = {options.get("level", 0.95): _by_pair(compared.found)}
         self._missing = compared.missing
 
-    def of(self, label: str) -> Figures:
+    def of(self, label: str) -> SummaryValues:
         """The figures of one group by itself."""
         if label not in self._values:
             part = self._groups.parts[label]
             summaries = _Summaries(part, self._condition.rates())
-            self._values[label] = Figures(summaries, part.share(FAILED), part.share(COMPLETED))
+            self._values[label] = SummaryValues(
+                summaries, part.share(FAILED), part.share(COMPLETED)
+            )
             for name in self._condition.rates():
                 check_rates(self._condition, {name: summaries[name]})
         return self._values[label]
@@ -138,7 +141,7 @@ class _Sides:
         return self._groups.mean(label)
 
     def difference(self, figure: str, first: str, second: str, level: float | None) -> float:
-        """A figure of the comparison of two groups, whichever of them comes first in it."""
+        """A figure of the comparison of two groups, in either order."""
         found = self._at(level)
         sign = 1.0 if (first, second) in found else -1.0
         made = found.get((first, second)) or found.get((second, first))
@@ -154,7 +157,7 @@ class _Sides:
     def reasons(
         self, condition: Condition, verdict: Verdict, label: str, pair: tuple[str, str] | None
     ) -> list[str]:
-        """Why figures are not there."""
+        """Why figures are missing."""
         lacking = [
             term for term in condition.terms() if math.isnan(verdict.figures.get(str(term), 0.0))
         ]
@@ -173,28 +176,28 @@ class _Sides:
         elif pair is None:
             return self._few(label, str(term))
         assert pair is not None
-        return self._missing.get(pair) or self._missing.get(pair[::-1], "there is no comparison")
+        return self._missing.get(pair) or self._missing.get(pair[::-1], "they are not compared")
 
     def _few(self, label: str, metric: str) -> str:
         part = self._groups.parts[label]
         finite = np.isfinite(part.values(metric))
         side = part.side(finite, finite)
-        count = f"{side.compared:,} value{'s' * (side.compared != 1)} of {metric}"
-        return f"{label} has {count}" + (f": {side.words(label)}" if side.left_out else "")
+        values = f"{count(side.compared, 'value')} of {metric}"
+        return f"{label} has {values}" + (f": {side.words(label)}" if side.left_out else "")
 
     def _at(self, level: float | None) -> dict[tuple[str, str], Comparison]:
-        """The comparisons with intervals of a level; None for those there are."""
+        """The comparisons with intervals at a level; None for the existing ones."""
         if level is None:
             return next(iter(self._found.values()))
         if level not in self._found:
-            options: Options = {**self._options, "level": level}
+            options: CompareOptions = {**self._options, "level": level}
             found = compare_each(self._groups, str(self._groups.metric), **options).found
             self._found[level] = _by_pair(found)
         return self._found[level]
 
 
 class _Summaries(dict[str, Summary]):
-    """The summaries of a part's metrics, each made when it is asked for."""
+    """The summaries of a part's metrics, each computed on first use."""
 
     def __init__(self, part: Part, rates: Collection[str]) -> None:
         super().__init__()

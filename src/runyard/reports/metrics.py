@@ -1,4 +1,4 @@
-"""From outcomes to figures: tables of columns, and summaries by whatever tasks differ by."""
+"""From outcomes to figures: tables of columns, and summaries by group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_GROUPS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Some neighbouring tasks as columns; a task without an outcome has status 0."""
+    """A range of tasks as columns; tasks without an outcome have status 0."""
 
     task: NDArray[np.int64]
     status: NDArray[np.uint8]
@@ -38,14 +38,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tasks that share some coordinates, and what came out of them, by metric."""
+    """Tasks with the same coordinates, and their summaries by metric."""
 
     labels: dict[str, Any]
     summaries: dict[str, Summary]
 
 
 def read_table(result: Result, size: int = 65_536) -> Iterator[Table]:
-    """Every task of a batch as columns, some at a time."""
+    """Every task of a batch as columns, a range at a time."""
     columns, known = result.columns, result.coordinates
     for low in range(0, columns.total, size):
         high = min(columns.total, low + size)
@@ -71,7 +71,8 @@ class Grouping:
         size = math.prod(len(axis.values) for axis in self._axes)
         if size > MOST_GROUPS:
             raise UsageError(
-                f"that gives {size:,} groups", hint=f"choose what has fewer than {MOST_GROUPS:,}"
+                f"that gives {size:,} groups",
+                hint=f"group by parameters with fewer than {MOST_GROUPS:,} combinations",
             )
 
     def members(self) -> Iterator[tuple[int, slice, Codes | None]]:
@@ -147,7 +148,7 @@ def equal_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
 
 
 def _combined(axes: list[Coordinate], low: int, high: int) -> Codes | None:
-    """One code for all axes together; None where there is nothing to tell apart by."""
+    """One code for all axes together; None without axes."""
     if not axes:
         return None
     combined = np.zeros(high - low, np.int64)

@@ -1,4 +1,4 @@
-"""What a task printed, wherever that is kept: in the store, or in files."""
+"""The output of tasks, from the store or from files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from runyard.store.base import Snapshot
 
 
 class Output(NamedTuple):
-    """What one attempt printed. None: it is in a file on another machine, which ran the task."""
+    """The output of one attempt; None if it is in a file on the machine that ran the task."""
 
     stdout: str | None = ""
     stderr: str | None = ""
 
 
 def printed(view: Snapshot, batch: int, folder: Path, task: int) -> dict[int, Output]:
-    """What the attempts of a task printed; `folder` is where this machine has the batch's files."""
+    """The output of each attempt of a task; `folder` is the batch's folder on this machine."""
     return {
         attempt: Output(
             *(None if kept is None else kept.decode("utf-8", "backslashreplace") for kept in both)
@@ -29,7 +29,7 @@ def printed(view: Snapshot, batch: int, folder: Path, task: int) -> dict[int, Ou
 def printed_bytes(
     view: Snapshot, batch: int, folder: Path, task: int
 ) -> dict[int, tuple[bytes | None, ...]]:
-    """The same as it was printed, stdout and stderr."""
+    """The output of each attempt as bytes: stdout and stderr."""
     found = {}
     for row in view.printed(batch, task):
         place = task_folder(folder, task, row.attempt)

@@ -24,6 +24,7 @@ from runyard.events import (
     WorkerLost,
 )
 from runyard.events import Progress as ProgressEvent
+from runyard.format import count, duration, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ NAME_WIDTH = 24
 BAR_WIDTHS = (8, 40)
 
 
-class View(Protocol):
-    """Something that shows events."""
+class ProgressView(Protocol):
+    """Shows events."""
 
     def handle(self, event: Event) -> None:
-        """Something happened."""
+        """Show an event."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
 
 @contextlib.contextmanager
@@ -77,9 +78,9 @@ def show(
         view.close()
 
 
-def _view(progress: Progress) -> View | None:
+def _view(progress: Progress) -> ProgressView | None:
     if callable(progress):
-        return _Callback(progress)
+        return CallbackView(progress)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if progress is False or (progress is None and not is_terminal):
         return None
@@ -87,7 +88,7 @@ def _view(progress: Progress) -> View | None:
     return LiveView() if is_terminal and not dumb else PlainView()
 
 
-class _Callback:
+class CallbackView:
     def __init__(self, function: Callable[[ProgressEvent], None]) -> None:
         self._function = function
 
@@ -96,11 +97,11 @@ class _Callback:
             self._function(event)
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Nothing to restore."""
 
 
 class PlainView:
-    """A line now and then, for logs and pipes."""
+    """Occasional lines, for logs and pipes."""
 
     def __init__(self) -> None:
         self._file = sys.stderr
@@ -110,7 +111,7 @@ class PlainView:
         self._batch = ""
 
     def handle(self, event: Event) -> None:
-        """Say what is worth a line."""
+        """Print events that deserve a line."""
         self._batch = event.batch
         if isinstance(event, ProgressEvent):
             if time.monotonic() >= self._next:
@@ -124,7 +125,7 @@ class PlainView:
             self._alert(event)
 
     def close(self) -> None:
-        """Nothing may stay untold."""
+        """Print the count of alerts that were held back."""
         self._count_alerts()
 
     def _alert(self, event: Event) -> None:
@@ -143,7 +144,7 @@ class PlainView:
         self._alerts = 0
 
     def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr any more
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed
             print(plain(f"{self._batch}: {text}"), file=self._file, flush=True)
 
 
@@ -151,7 +152,7 @@ class LiveView:
     """One line with a bar, counts, rate, time left and workers, and under it the latest alert."""
 
     def __init__(self) -> None:
-        self._file = sys.stderr  # while tasks run in this process, theirs stands in its place
+        self._file = sys.stderr  # kept, since tasks in this process may replace sys.stderr
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._started: BatchStarted | None = None
@@ -179,12 +180,12 @@ class LiveView:
             self._start()
 
     def close(self) -> None:
-        """Leave one neat line behind."""
+        """Leave the final line on the terminal."""
         if self._live is not None:
             self._live.stop()
 
     def __rich__(self) -> Text:
-        """The view as it is now; drawn anew several times a second."""
+        """The current view; drawn several times a second."""
         from rich.text import Text
 
         with self._lock:
@@ -227,7 +228,7 @@ class LiveView:
         return line
 
     def _parts(self, total: int) -> tuple[int, list[tuple[str, str]]]:
-        """How many tasks are done, and what to say about it, the most important first."""
+        """How many tasks are done, and the parts of the line, the most important first."""
         counts = self._end or self._last
         if counts is None:
             return 0, [(f"0/{total:,}", ""), ("starting", "dim")]
@@ -245,19 +246,19 @@ class LiveView:
         if self._last.retrying:
             parts.append((f"{self._last.retrying:,} to retry", "yellow"))
         if self._last.rate:
-            parts.append((rate_text(self._last.rate), ""))
+            parts.append((rate(self._last.rate), ""))
         if self._last.eta is not None and done < total:
             parts.append((f"{duration(self._last.eta)} left", ""))
         else:
             parts.append((duration(time.monotonic() - self._begin), "dim"))
         if self._last.metric is not None:
             parts.append((metric_text(*self._last.metric), "cyan"))
-        parts.append((workers_text(self._last.workers), "dim"))
+        parts.append((count(self._last.workers, "worker"), "dim"))
         return done, parts
 
 
 def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]], int]:
-    """As many of the parts as fit beside the smallest bar, and the room that is left for it."""
+    """The parts that fit beside the smallest bar, and the width left for the bar."""
     kept = list(parts)
     while len(kept) > 1 and _length(kept) + 1 + BAR_WIDTHS[0] > width:
         kept.pop()
@@ -265,7 +266,7 @@ def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]]
 
 
 def progress_line(event: ProgressEvent) -> str:
-    """Where a batch stands, in one line."""
+    """The progress of a batch, on one line."""
     done = event.completed + event.failed + event.cancelled
     share = 100 * done / event.total if event.total else 100.0
     parts = [f"{done:,}/{event.total:,} ({share:.0f}%)"]
@@ -273,10 +274,10 @@ def progress_line(event: ProgressEvent) -> str:
         if getattr(event, name):
             parts.append(f"{getattr(event, name):,} {word}")
     if event.rate:
-        parts.append(rate_text(event.rate))
+        parts.append(rate(event.rate))
     if event.eta is not None and done < event.total:
         parts.append(f"{duration(event.eta)} left")
-    parts.append(workers_text(event.workers))
+    parts.append(count(event.workers, "worker"))
     if event.metric is not None:
         parts.append(metric_text(*event.metric))
     return " · ".join(parts)
@@ -290,13 +291,13 @@ def metric_text(name: str, mean: float, half: float) -> str:
 
 
 def started_line(event: BatchStarted) -> str:
-    """What begins, in one line."""
-    tasks = "1 task" if event.total == 1 else f"{event.total:,} tasks"
-    return f"{tasks} on {workers_text(event.workers)} ({event.backend}), seed {event.seed}"
+    """The start of a run, on one line."""
+    tasks, workers = count(event.total, "task"), count(event.workers, "worker")
+    return f"{tasks} on {workers} ({event.backend}), seed {event.seed}"
 
 
 def alert(event: Event) -> str | None:
-    """What of an event a person should see at once."""
+    """The text of an event that should be seen at once; None for others."""
     if isinstance(event, TaskFailed):
         return f"task {event.task} failed: {event.error}: {_first_line(event.message)}"
     if isinstance(event, WorkerLost):
@@ -309,35 +310,6 @@ def alert(event: Event) -> str | None:
     if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:
         return _first_line(str(event.data.get("message", event.data)))
     return None
-
-
-def rate_text(rate: float) -> str:
-    """Outcomes a second, as people say it."""
-    if rate >= 10 or rate == 0:
-        return f"{rate:,.0f}/s"
-    return f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
-
-
-def workers_text(workers: int) -> str:
-    """So many workers."""
-    return "1 worker" if workers == 1 else f"{workers:,} workers"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 0.0095:
-        return f"{seconds * 1000:.1f} ms" if seconds >= 0.00095 else f"{seconds * 1e6:.0f} µs"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02} min"
-    return f"{hours // 24} d {hours % 24} h"
 
 
 def _draw_bar(line: Text, share: float, width: int, running: bool) -> None:

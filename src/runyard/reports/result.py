@@ -1,4 +1,4 @@
-"""What came out of a batch, read from the record as it is asked for."""
+"""The result of a batch, read from the store on demand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 By = Sequence[str] | str | None
 MOST_GROUPS, MOST_METRICS = 20, 6
-"""What a summary shows where it is not told what to show."""
+"""The most groups and metrics that a summary shows by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Where a batch stands, in numbers."""
+    """Progress of a batch in numbers."""
 
     total: int
     queued: int
@@ -94,10 +94,10 @@ class Result:
     ) -> None:
         self._store = store
         self.folder = folder  # where the batch's files are
-        self._codec = codec  # "pickle" only where the caller has said the word
+        self._codec = codec  # "pickle" only if the caller allows it
         self.name = name
         self.end = end
-        self._ran = ran  # False: the run that gives this found everything done
+        self._ran = ran  # False if the run found everything done
         self._digest: str | None = None
 
     @property
@@ -130,7 +130,7 @@ class Result:
 
     @property
     def digest(self) -> str | None:
-        """What came out, as one hash; None while anything is unfinished."""
+        """A hash of all outcomes; None while any task is unfinished."""
         if self._digest is None:
             with self._store.snapshot() as view:
                 recorded = self._recorded(view)
@@ -177,7 +177,7 @@ class Result:
             yield from _all_rows(view, self._recorded(view), None)
 
     def codec_of_values(self) -> str:
-        """How values are encoded; refuses pickled ones unless the caller has said the word."""
+        """How values are encoded; refuses pickled ones unless the caller allows it."""
         codec = self.recorded.codec
         self._refuse_pickle(codec)
         return codec
@@ -199,7 +199,7 @@ class Result:
 
     @cached_property
     def coordinates(self) -> dict[str, Coordinate]:
-        """What its tasks differ by."""
+        """The parameters and labels by which its tasks differ."""
         from runyard.reports.coordinates import coordinates
 
         with self._store.snapshot() as view:
@@ -208,7 +208,7 @@ class Result:
     def summaries(
         self, metrics: Iterable[str] | str | None = None, by: Sequence[str] | str = ()
     ) -> list[Group]:
-        """Each metric's summary, by whatever tasks differ by."""
+        """Each metric's summary, by parameters, variant or case."""
         from runyard.reports.metrics import summarise
 
         wanted = [metrics] if isinstance(metrics, str) else metrics
@@ -234,13 +234,13 @@ class Result:
         return (outcome.value for outcome in self.outcomes(Status.COMPLETED))
 
     def failures(self) -> list[FailureGroup]:
-        """What went wrong, grouped by error and line, the most frequent first."""
+        """Failures grouped by error and line, the most frequent first."""
         with self._store.snapshot() as view:
             recorded = self._recorded(view)
             return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:
-        """Where the batch stands, on one line."""
+        """Progress on one line."""
         stats = self.stats
         parts = [f"{stats.completed:,} of {stats.total:,} completed"]
         parts += [
@@ -255,7 +255,7 @@ class Result:
     def summary(self, metrics: Iterable[str] | str | None = None, by: By = None) -> str:
         """The batch in a few lines, for people: counts, failures, and each metric's mean.
 
-        `by` names what to tell apart; without it, whatever gives a table that fits a screen.
+        `by` names what to group by; by default, parameters that give a table of screen size.
         """
         from runyard.reports.text import aligned, summary_rows
         from runyard.reports.versions import mixed_lines
@@ -296,7 +296,7 @@ class Result:
         row = view.batch(self.name)
         if row is None:
             raise NotFound(
-                f"there is no batch {self.name!r}", hint="`runyard status` lists those there are"
+                f"there is no batch {self.name!r}", hint="`runyard status` lists all batches"
             )
         return StoredBatch(row)
 
@@ -330,8 +330,7 @@ class Result:
         if codec == "pickle" and self._codec != "pickle":
             raise UsageError(
                 f"the values of {self.name} are pickled, and unpickling can run any code",
-                hint='if you trust where this store comes from, say codec="pickle" or '
-                "--codec pickle",
+                hint='if you trust the source of this store, pass codec="pickle" or --codec pickle',
             )
 
     def _digest_contents(
@@ -384,7 +383,7 @@ def _missing(name: str, task: int) -> StoreDamaged:
 
 
 def codes_of(status: Status | str | None) -> Sequence[int] | None:
-    """The stored form of a status that outcomes can have; None stands for all of them."""
+    """The codes of a final status; None means all of them."""
     if status is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet takes for data: no text in it is a formula."""
+"""CSV that spreadsheets read as data: no cell is a formula."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
-    """Write rows; a text that a spreadsheet would run as a formula gets a `'` in front."""
+    """Write rows; text that a spreadsheet would run as a formula gets a leading `'`."""
     # Older Pythons quote no \r unless it ends their lines, and a row would end in a cell there.
     csv.writer(_Lines(file), lineterminator="\r\n").writerows(map(_guarded, rows))
 

@@ -1,22 +1,21 @@
-"""The wide table of Parquet and polars: a row a task, a column for each parameter and each field.
+"""The wide table of Parquet and polars: a row per task, a column per parameter and field.
 
 A field of the returned values that holds numbers alone is a column of doubles; one of text alone is
-that text. Every other one, a list or a field of mixed kinds, has each value as JSON. What a task
-did not return is null.
+that text. Every other one, a list or a field of mixed kinds, has each value as JSON. Fields that a
+task did not return are null.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runyard.errors import UsageError
 from runyard.reports.columns import NUMERIC, TEXT
 from runyard.reports.export import AFTER, BEFORE, heads, text_of
+from runyard.reports.formats import missing
 from runyard.reports.metrics import Table, read_table
 from runyard.reports.result import codes_of
 from runyard.spec.codec import decode_as
@@ -75,7 +74,7 @@ def _labels(table: Table, kept: Any, heads: list[str], written: set[str]) -> dic
 
 
 class _Texts:
-    """The fields that don't hold numbers alone, read from the record in task order."""
+    """The fields that are not purely numbers, read from the store in task order."""
 
     def __init__(self, result: Result) -> None:
         self._name = result.name
@@ -85,7 +84,7 @@ class _Texts:
         self._row = next(self._rows, None)
 
     def of(self, tasks: list[int]) -> dict[str, list[str | None]]:
-        """Those of some tasks, which come after all that were asked for before."""
+        """The fields of some tasks, which must come after those of the last call."""
         found: dict[str, list[str | None]] = {name: [None] * len(tasks) for name in self._kinds}
         for at, task in enumerate(tasks if self._kinds else ()):
             while self._row is not None and self._row.task < task:
@@ -109,49 +108,19 @@ def _json(part: Any) -> str:
     return json.dumps(jsonable(part), ensure_ascii=False)
 
 
-def write_parquet(result: Result, path: Path, status: Status | str | None = None) -> int:
-    """Write the wide table, a part at a time; how many rows."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise missing("Parquet files need pyarrow") from None
-    schema = pa.schema(_fields(result, pa))
-    count = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for page in wide(result, status):
-            arrays = [pa.array(page[field.name], field.type, from_pandas=True) for field in schema]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-            count += len(page["task"])
-    return count
-
-
 def to_polars(result: Result) -> polars.DataFrame:
     """The wide table in memory."""
     try:
         import polars as pl
     except ImportError:
-        raise missing("to_polars needs polars") from None
-    kinds = {
+        raise missing("to_polars", "polars") from None
+    types = {
         "int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean, "string": pl.String,
         "uint32": pl.UInt32,
     }  # fmt: skip
-    schema = {name: kinds[kind] for name, kind in _kinds(result).items()}
+    schema = {name: types[kind] for name, kind in kinds(result).items()}
     pages = [pl.DataFrame(page, schema_overrides=schema) for page in wide(result)]
     return pl.concat(pages).fill_nan(None) if pages else pl.DataFrame(schema=schema)
-
-
-def missing(what: str) -> UsageError:
-    """An optional package that is not installed."""
-    return UsageError(what, hint="install it: pip install 'runyard[tables]'")
-
-
-def _fields(result: Result, pa: Any) -> list[Any]:
-    kinds = {
-        "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
-        "uint32": pa.uint32(),
-    }  # fmt: skip
-    return [pa.field(name, kinds[kind]) for name, kind in _kinds(result).items()]
 
 
 def _heads(result: Result) -> tuple[list[str], list[str]]:
@@ -161,19 +130,19 @@ def _heads(result: Result) -> tuple[list[str], list[str]]:
     return labels, heads(result.columns.fields, taken | set(labels), "value")
 
 
-def _kinds(result: Result) -> dict[str, str]:
+def kinds(result: Result) -> dict[str, str]:
     """The kind of each column, in order."""
     labels, fields = _heads(result)
     axes = result.coordinates.values()
-    kinds = {"task": "int64", "status": "string"}
-    kinds |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
+    found = {"task": "int64", "status": "string"}
+    found |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
     held = result.columns.fields.values()
-    kinds |= {
+    found |= {
         head: "double" if kind in NUMERIC else "string"
         for head, kind in zip(fields, held, strict=True)
     }
-    kinds |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
-    return kinds | {"worker": "int64", "error": "string", "message": "string"}
+    found |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
+    return found | {"worker": "int64", "error": "string", "message": "string"}
 
 
 def _kind(axis: Coordinate) -> str:

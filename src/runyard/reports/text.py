@@ -18,12 +18,12 @@ _GAP = 2
 QUANTILES = (0.05, 0.5, 0.95)
 
 
-class Rows(NamedTuple):
-    """A table before it is drawn."""
+class SummaryTable(NamedTuple):
+    """The cells of a table."""
 
     heads: list[str]
     cells: list[list[str]]
-    numbers: range  # columns that are aligned to the right
+    numbers: range  # columns aligned right
 
 
 def aligned(
@@ -32,7 +32,7 @@ def aligned(
     numbers: Collection[int] = (),
     width: int | None = None,
 ) -> list[str]:
-    """A line for the heads and one a row; the last column gives way to the width."""
+    """A line for the heads and one per row; the last column is shortened to fit the width."""
     cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(len(text) for text in column) for column in zip(*cells, strict=True)]
     if width is not None:
@@ -49,7 +49,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], numbers: Collection[int])
     return (" " * _GAP).join(shown).rstrip()
 
 
-def summary_rows(groups: Sequence[Group]) -> Rows:
+def summary_rows(groups: Sequence[Group]) -> SummaryTable:
     """A row for each metric of each group."""
     labels = list(groups[0].labels) if groups else []
     cells = [
@@ -59,13 +59,13 @@ def summary_rows(groups: Sequence[Group]) -> Rows:
     ]
     heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
     first = len(labels) + 1
-    return Rows(heads, cells, range(first, len(heads)))
+    return SummaryTable(heads, cells, range(first, len(heads)))
 
 
 def notebook_html(
     lines: Sequence[str], groups: Sequence[Group], seed: int, digest: str | None
 ) -> str:
-    """A batch as a notebook shows it: lines, the table of its groups, seed and digest."""
+    """A batch in a notebook: lines, the table of its groups, seed and digest."""
     parts = [f"<p>{escape(line)}</p>" for line in lines]
     if groups and groups[0].summaries:
         rows = summary_rows(groups)
@@ -87,7 +87,7 @@ def _figures(summary: Summary) -> list[str]:
         return ["–"] * 7 + ["0"]
     moments, interval, rate = summary.moments, summary.interval(), summary.rate
     mean = show(summary.mean) if interval is None else plus_minus(summary.mean, interval.half)
-    if interval is not None and rate is not None:  # whose interval is not even on both sides
+    if interval is not None and rate is not None:  # whose interval is not symmetric
         mean = f"{rate.value:.3f} ({interval.low:.3f} to {interval.high:.3f})"
     low, middle, high = (show(summary.quantiles.quantile(q)) for q in QUANTILES)
     sd = show(moments.sd, 3) if summary.count > 1 else "–"

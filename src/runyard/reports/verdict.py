@@ -1,4 +1,4 @@
-"""Whether a batch meets a condition: the figures that one asks for, and rules for when to stop."""
+"""Whether a batch meets a condition: the figures that conditions need, and stop rules."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from runyard.stats.summary import Summary
 if TYPE_CHECKING:
     from runyard.reports.result import Result
 
-FIRST_LOOK = 50
-"""Replicates before the first look, where fewer were asked for."""
+FIRST_CHECK = 50
+"""The least number of replicates before the first check."""
 
-MEANS, RATES = ConfidenceSequence(minimum=FIRST_LOOK), RateSequence()
-"""What is looked at must be one sequence, from the first look to the last."""
+MEANS, RATES = ConfidenceSequence(minimum=FIRST_CHECK), RateSequence()
+"""The sequences of all checks, which must be the same from the first to the last."""
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What a condition asks for, out of summaries."""
+class SummaryValues:
+    """The figures of a condition, from summaries."""
 
     summaries: Mapping[str, Summary]
     failed: float
     completed: float
-    sequential: bool = False  # intervals hold however often one looks
+    sequential: bool = False  # intervals are valid at all checks
 
     def statistic(self, name: str, metric: str, level: float | None) -> float:
-        """One figure of a metric; NaN where there is none yet."""
+        """One figure of a metric; NaN if it does not exist yet."""
         summary = self.summaries[metric]
         moments = summary.moments
         if not moments.count:
@@ -66,11 +66,11 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What looking at a batch in the middle of it says."""
+class InterimCheck:
+    """The result of checking a stop rule before the batch is done."""
 
     verdicts: list[tuple[dict[str, Any], Verdict]]  # by group
-    replicates: int  # how many there should be at the next look
+    replicates: int  # the number at the next check
 
     @property
     def holds(self) -> bool:
@@ -79,7 +79,7 @@ class Look:
 
     @property
     def text(self) -> str:
-        """The group that is furthest from it, or the first."""
+        """The first group that fails, or else the first."""
         if not self.verdicts:
             return "no task has returned a number yet"
         labels, verdict = next(
@@ -90,27 +90,27 @@ class Look:
 
 
 def check_rule(text: str, *, listed: bool) -> None:
-    """Refuse a rule for when to stop that can't be read, or that nothing ever meets."""
+    """Refuse a stop rule that can't be read or that no interval ever meets."""
     parse_rule(text)
     if listed:
         raise BadSpec(
-            "a list of tasks has no replicates to add", hint="leave `until` out, or use a grid"
+            "a list of tasks has no replicates to add", hint="drop `until`, or use a grid"
         )
 
 
-def look(result: Result, text: str) -> Look:
-    """Judge each variant and parameter by itself, with intervals that allow for looking often.
+def interim_check(result: Result, text: str) -> InterimCheck:
+    """Judge each variant and parameter by itself, with intervals that are valid at all checks.
 
-    The next look comes when the interval should be narrow enough, at most three times the
-    replicates from here, at least a tenth more.
+    The next check comes when the interval should be narrow enough: with at least a tenth more
+    replicates, and at most three times as many.
     """
     condition = parse_rule(text)
     plan = result.recorded.plan
     replicates = plan.replicates if plan is not None else 1
-    apart = plan.apart() if plan is not None else []
+    by = plan.group_axes() if plan is not None else []
     metrics = condition.metrics()
-    if metrics and not result.columns.names and replicates < FIRST_LOOK:
-        return Look([], FIRST_LOOK)  # the few that there are have failed; more may not
+    if metrics and not result.columns.names and replicates < FIRST_CHECK:
+        return InterimCheck([], FIRST_CHECK)  # these few have failed, but more may not
     known = result.columns.names
     missing = next((name for name in metrics if known and name not in known), None)
     if missing is not None:
@@ -123,18 +123,18 @@ def look(result: Result, text: str) -> Look:
     done = stats.done or math.nan
     shares = stats.failed / done, stats.completed / done
     verdicts, needed = [], 0.0
-    for group in summarise(result, metrics, apart, condition.rates()):
+    for group in summarise(result, metrics, by, condition.rates()):
         check_rates(condition, group.summaries)
-        figures = Figures(group.summaries, *shares, sequential=True)
+        figures = SummaryValues(group.summaries, *shares, sequential=True)
         verdicts.append((group.labels, condition.evaluate(figures)))
         needed = max(needed, *_more(condition, group.summaries), 0.0)
     wanted = math.ceil(replicates * (1 + needed)) if needed else replicates * 2
-    least = max(FIRST_LOOK, replicates + math.ceil(replicates / 10))
-    return Look(verdicts, max(least, min(wanted, replicates * 3)))
+    least = max(FIRST_CHECK, replicates + math.ceil(replicates / 10))
+    return InterimCheck(verdicts, max(least, min(wanted, replicates * 3)))
 
 
 def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]:
-    """How many times the values there are each goal will probably take in addition."""
+    """The additional values that each goal needs, as a multiple of the existing ones."""
     found = []
     for goal in condition.goals():
         summary = summaries[goal.metric]
@@ -150,11 +150,11 @@ def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]
 
 
 def check_rates(condition: Condition, summaries: Mapping[str, Summary]) -> None:
-    """Refuse `rate(m)` of a metric that is none."""
+    """Refuse `rate(m)` of a metric with other values than 0 and 1."""
     for name in condition.rates():
         summary = summaries[name]
         if summary.count and summary.rate is None:
             raise UsageError(
-                f"{name} is no rate: it has values other than 0 and 1",
+                f"{name} is not a rate: it has values other than 0 and 1",
                 hint=f"write mean({name}) instead of rate({name})",
             )

@@ -1,4 +1,4 @@
-"""Outcomes of one batch that different versions of its code have made."""
+"""Outcomes of one batch that were made by different versions of its code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MixedCode = dict[str, list[CodeVersion]]
 
 
 def mixed_code(view: Snapshot, recorded: StoredBatch) -> MixedCode:
-    """The functions of which several versions made outcomes; there should be none."""
+    """The functions of which several versions made outcomes."""
     return {
         name: [CodeVersion(v.fingerprint, v.since, made) for v, made in versions]
         for name, versions in mixed(view, recorded).items()
@@ -31,7 +31,7 @@ def mixed_code(view: Snapshot, recorded: StoredBatch) -> MixedCode:
 
 
 def mixed_lines(found: MixedCode) -> list[str]:
-    """The same in words, a line for each function."""
+    """Mixed code in words, one line per function."""
     lines = []
     for name, versions in found.items():
         parts = [

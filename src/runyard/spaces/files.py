@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, wherever a path leads."""
+"""Write files atomically, through symbolic links and to pipes and devices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOST_LINKS = 40
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write what is to be in the file `path`; it gets there once the block has ended.
+    """A path to write to; its content replaces the file `path` when the block ends.
 
-    A symbolic link stays one: the file it leads to is replaced. A pipe or a device is written
-    into, and so is an open file of this process that goes by a name such as /dev/stdout.
+    A symbolic link stays: its target is replaced. Pipes and devices are written to, and so are open
+    files of this process under names such as /dev/stdout.
     """
     try:
         opened = _opened(path)
@@ -43,13 +43,13 @@ def _replacing(path: Path) -> Iterator[Path]:
     try:
         partial.touch(exist_ok=False)
         if before is not None:
-            partial.chmod(before | stat.S_IWUSR)  # who may not read the old one, nor the new one
+            partial.chmod(before | stat.S_IWUSR)  # same readers as before
         yield partial
         if before is not None:
             partial.chmod(before)
         partial.replace(target)
     finally:
-        with suppress(OSError):  # it is not there, as a rule
+        with suppress(OSError):  # usually it is gone
             partial.unlink()
 
 
@@ -63,7 +63,7 @@ def _pouring(opened: int) -> Iterator[Path]:
 
 
 def _opened(path: Path) -> int | None:
-    """What is to be written into, open; None where a regular file is to be there."""
+    """The open descriptor to write to; None for a regular file."""
     own = _own_descriptor(path)
     if own is not None:
         return os.dup(own)
@@ -75,7 +75,7 @@ def _opened(path: Path) -> int | None:
 
 
 def _own_descriptor(path: Path) -> int | None:
-    """Which of our open files the path names, if it does: through a link, maybe."""
+    """The descriptor of ours that the path names, directly or through links."""
     place = str(path)
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(place)

@@ -1,4 +1,4 @@
-"""A folder of its own for each attempt.
+"""A private folder for each attempt.
 
 <batch>/tasks/<task>/<attempt>/             stdout, stderr: where they are long
 <batch>/tasks/<task>/<attempt>/workspace/   what the task itself sees and writes
@@ -74,7 +74,7 @@ class Workspaces:
 
 
 class OldFolder(NamedTuple):
-    """A workspace that nobody touched for a while."""
+    """A workspace that has not changed for a while."""
 
     path: Path
     bytes: int
@@ -83,7 +83,7 @@ class OldFolder(NamedTuple):
 
 
 def old(batch_dirs: Iterable[Path], older_than: float) -> Iterator[OldFolder]:
-    """Yield the workspaces of these batches in which nothing changed for so many seconds."""
+    """Yield the workspaces of these batches in which nothing changed for `older_than` seconds."""
     now = clock.now()
     for batch_dir in batch_dirs:
         root = batch_dir.resolve()
@@ -96,7 +96,7 @@ def old(batch_dirs: Iterable[Path], older_than: float) -> Iterator[OldFolder]:
 
 
 def prune_empty(folder: Path, below: Path) -> None:
-    """Remove `folder` and its parents up to `below`, as far as they are empty."""
+    """Remove `folder` and its parents up to `below`, while they are empty."""
     while folder != below and below in folder.parents:
         try:
             folder.rmdir()
@@ -108,12 +108,12 @@ def prune_empty(folder: Path, below: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    # A neighbour that prunes an empty parent may win against the making of this folder.
+    # Another attempt may remove an empty parent at the same moment.
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
             return
-    raise FileNotFoundError(errno.ENOENT, "its parents keep vanishing", str(folder))
+    raise FileNotFoundError(errno.ENOENT, "its parents keep being removed", str(folder))
 
 
 def _check_template(template: Path, batch_dir: Path) -> None:
@@ -122,5 +122,5 @@ def _check_template(template: Path, batch_dir: Path) -> None:
     if batch_dir.resolve().is_relative_to(template.resolve()):
         raise UsageError(
             f"The template {template} holds the batch's own folder {batch_dir}.",
-            hint="Use a template folder of its own.",
+            hint="Use a template folder outside the batch.",
         )

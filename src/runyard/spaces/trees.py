@@ -49,7 +49,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 @contextmanager
 def clear_errors(what: str) -> Iterator[None]:
-    """Say in Runyard's words that the system refused to do `what`."""
+    """Turn an OSError into an error that says what failed."""
     try:
         yield
     except OSError as error:
@@ -81,9 +81,9 @@ def remove_tree(path: Path) -> None:
                 shutil.rmtree(path)
             return
         except FileNotFoundError:
-            continue  # somebody else removes it too
+            continue  # another process removes it too
         except (OSError, RecursionError) as error:
-            # It is closed or deep, or a process that is still ending writes into it.
+            # It is read-only or too deep, or an ending process still writes to it.
             if not tries_left:
                 raise EngineError(f"{path} can't be removed: {error}.") from error
             _open_up(path)
@@ -164,7 +164,7 @@ def _statistics(path: Path) -> Iterator[os.stat_result]:
 
 
 def _open_up(path: Path) -> None:
-    """Make a folder one that can be removed."""
+    """Make a folder removable."""
     with suppress(OSError):
         if not path.is_symlink():
             path.chmod(stat.S_IRWXU)

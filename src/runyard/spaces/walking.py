@@ -1,7 +1,7 @@
-"""Walk a folder in which a program that means harm may be at work.
+"""Walk a folder that a hostile program may be changing.
 
-Every step goes from a folder's descriptor to the next, so no link is followed and no path is too
-long, whatever is renamed meanwhile.
+Every step goes from one folder's descriptor to the next, so no link is followed and no path is too
+long, even if folders are renamed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ _FOLDER = _FILE | os.O_DIRECTORY
 
 
 class OutOfReach(RunyardError):
-    """A folder that can't be looked into: it is too deep, or closed and kept closed."""
+    """A folder that can't be read: too deep, or without permission."""
 
 
 class Found(NamedTuple):
-    """Something in a folder. What it offers holds until the walk goes on."""
+    """An entry of a folder; valid until the walk continues."""
 
     name: str
     path: str  # from where the walk began
     folder: int  # descriptor of the folder that it is in
-    status: os.stat_result  # its own, also if it is a link
+    status: os.stat_result  # of the entry itself, even if it is a link
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, and no link to one."""
+        """Whether it is a folder (not a link to one)."""
         return stat.S_ISDIR(self.status.st_mode)
 
 
 class Usage(NamedTuple):
-    """What a folder takes."""
+    """The space that a folder uses."""
 
     bytes: int  # on the disk, so that holes count for nothing and hard links once
     entries: int
 
 
 def walk(root: Path, into: Callable[[Found], bool] = lambda _: True) -> Iterator[Found]:
-    """Everything in a folder, a folder before what is in it, and that only where `into` says so.
+    """Every entry below a folder, parents first; `into` decides which folders to enter.
 
-    What vanishes meanwhile is left out; what is OutOfReach raises.
+    Entries that vanish meanwhile are skipped; unreadable folders raise OutOfReach.
     """
     try:
         top = os.open(root, _FOLDER)
@@ -66,7 +66,7 @@ def walk(root: Path, into: Callable[[Found], bool] = lambda _: True) -> Iterator
 
 
 def usage(root: Path, *, most: Usage | None = None) -> Usage:
-    """What a folder takes, counted no further than until it is more than `most`."""
+    """The space that a folder uses; counting stops once it exceeds `most`."""
     size = entries = 0
     linked: set[tuple[int, int]] = set()
     for found in walk(root):
@@ -84,15 +84,15 @@ def usage(root: Path, *, most: Usage | None = None) -> Usage:
 
 
 def read_file(path: str | Path, most: int, *, folder: int | None = None) -> bytes:
-    """What is in a file, where it is one and has at most so many bytes; else OSError.
+    """Read a regular file of at most `most` bytes; OSError for anything else.
 
-    A link, a pipe and a device are no files, and none of them is waited for.
+    Links, pipes and devices are refused without waiting for them.
     """
     file = os.open(path, _FILE, dir_fd=folder)
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         with open(file, "rb", closefd=False) as opened:
             data = opened.read(most + 1)
         if len(data) > most:
@@ -171,7 +171,7 @@ def _forced(found: Found) -> int:
         finally:
             path.chmod(stat.S_IMODE(found.status.st_mode))
     except OSError as error:
-        raise OutOfReach(f"the folder {found.path[:200]!a} can't be looked into") from error
+        raise OutOfReach(f"the folder {found.path[:200]!a} can't be read") from error
     finally:
         os.close(place)
 

@@ -217,7 +217,7 @@ class Plan:
                     yield start + box.offset(place)
                     break
 
-    def apart(self) -> list[str]:
+    def group_axes(self) -> list[str]:
         """The axes to group results by: variants and parameters, over all cases."""
         return [axis.name for axis in self.axes if axis.role != "case"]
 

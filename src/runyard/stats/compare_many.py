@@ -1,4 +1,4 @@
-"""Several comparisons at once: who with whom, and the corrections for that."""
+"""Multiple comparisons: which pairs, and the corrections of their p values."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 def holm(ps: ArrayLike) -> Floats:
-    """p values adjusted by Holm's step-down method: the chance of any false alarm is kept."""
+    """p values adjusted by Holm's method, which controls the chance of any false alarm."""
     values, order = _ordered(ps)
     steps = values[order] * np.arange(len(values), 0, -1)
     return _placed(np.maximum.accumulate(steps), order)
 
 
 def benjamini_hochberg(ps: ArrayLike) -> Floats:
-    """p values adjusted by Benjamini and Hochberg's step-up method: the expected share of false
-    alarms among all alarms is kept. Finds more than Holm's, promises less."""
+    """p values adjusted by Benjamini and Hochberg's step-up method, which controls the expected
+    share of false alarms among all alarms. Finds more than Holm's and guarantees less."""
     values, order = _ordered(ps)
     steps = values[order] * len(values) / np.arange(1, len(values) + 1)
     return _placed(np.minimum.accumulate(steps[::-1])[::-1], order)
@@ -37,7 +37,7 @@ def benjamini_hochberg(ps: ArrayLike) -> Floats:
 def adjusted(
     comparisons: Sequence[Comparison], correction: Correction | None = "holm"
 ) -> list[Comparison]:
-    """The comparisons with their p values adjusted for one another; a single one needs none."""
+    """The comparisons with adjusted p values; a single comparison stays as it is."""
     if correction is None or len(comparisons) < 2:
         return list(comparisons)
     if correction not in _NAMES:
@@ -51,7 +51,7 @@ def adjusted(
 
 
 def matches(labels: Iterable[str], baseline: str | None = None) -> list[tuple[str, str]]:
-    """Who is compared with whom: every two, or each with the baseline."""
+    """The pairs that are compared: all, or each label with the baseline."""
     if baseline is None:
         return list(combinations(labels, 2))
     return [(label, baseline) for label in labels if label != baseline]
@@ -65,7 +65,7 @@ def _ordered(ps: ArrayLike) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.
 
 
 def _placed(steps: Floats, order: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Floats:
-    """Back into the order that was given, none above 1."""
+    """In the original order, at most 1."""
     placed = np.empty_like(steps)
     placed[order] = np.minimum(steps, 1)
     return placed

@@ -1,7 +1,4 @@
-"""Comparisons of rates: how often something was so (0 or 1, False or True) under a and under b.
-
-They need counts only, so a stream of any length is compared with four integers.
-"""
+"""Comparisons of rates, from counts alone, so that streams of any length can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from runyard.stats.compare_result import About, Comparison
 from runyard.stats.compare_tests import fisher_p, mcnemar_p, pooled_z_p
 from runyard.stats.intervals import Interval, newcombe, normal_quantile, wilson
 
-_FEW = 5  # an expected count below this is too few for the normal approximation
+_FEW = 5  # below this expected count, the normal approximation is too coarse
 
 
 def unpaired_rates(
@@ -60,7 +57,7 @@ def paired_rates(
     level: float = 0.95,
     about: About | None = None,
 ) -> Comparison:
-    """Compare two rates on the same pairs, from how many pairs had it in both, one or neither.
+    """Compare two rates on the same pairs, by how many pairs succeeded in both, one or neither.
 
     Newcombe's score interval for paired rates (his method 10) and McNemar's exact test. The
     detectable effect is the normal one with half a pair added to each of the four counts.
@@ -110,7 +107,7 @@ def newcombe_paired(
 
 
 def _phi(cells: tuple[int, int, int, int], corrected: bool) -> float | None:
-    """The correlation of the pairs; corrected, a positive one is drawn in by half a pair."""
+    """The correlation of the pairs; if corrected, a positive one is reduced by half a pair."""
     both, only_a, only_b, neither = cells
     margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)
     if margins == 0:

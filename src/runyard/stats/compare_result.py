@@ -1,4 +1,4 @@
-"""What a comparison found, as figures, as plain data and in plain words."""
+"""The result of a comparison: figures, plain data and plain words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from runyard.errors import UsageError
+from runyard.format import count
 from runyard.stats.compare_power import POWER
 from runyard.stats.intervals import Interval
 from runyard.stats.summary import plus_minus
@@ -25,18 +26,16 @@ class About:
 
     def __post_init__(self) -> None:
         if self.better not in ("higher", "lower"):
-            raise UsageError(
-                f"{self.better!r} is no direction of a metric", hint='use "higher" or "lower"'
-            )
+            raise UsageError(f"unknown direction {self.better!r}", hint='use "higher" or "lower"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What became of the tasks of one side: how many are compared, and why the others are not."""
+    """The tasks of one side: how many are compared, and why the others are not."""
 
     tasks: int
     compared: int
-    no_partner: int = 0  # it has a value, and the task it would be paired with has none
+    no_partner: int = 0  # it has a value, but its partner has none
     not_a_number: int = 0  # it completed without a finite number
     failed: int = 0
     cancelled: int = 0
@@ -80,11 +79,11 @@ class Comparison:
     interval: Interval  # of the effect
     p: float
     method: str  # the test that p comes from
-    detectable: float  # the smallest true effect found with a chance of `power`
+    detectable: float  # the smallest true effect that is found with probability `power`
     sd: float | None = None  # of the differences, when paired
     correlation: float | None = None  # of a and b over the pairs; None where one is constant
     other_p: dict[str, float] = field(default_factory=dict)  # by test, for data unlike the normal
-    p_adjusted: float | None = None  # for having made several comparisons
+    p_adjusted: float | None = None  # for multiple comparisons
     correction: str | None = None
     power: float = POWER
     sides: tuple[Side, Side] | None = None  # the tasks of a and of b, where values are of tasks
@@ -111,25 +110,25 @@ class Comparison:
 
     @property
     def shown(self) -> bool:
-        """Whether a difference is shown: p (adjusted, if it was) and interval both say so."""
+        """Whether the difference is significant: by p (adjusted, if it was) and by the interval."""
         p = self.p if self.p_adjusted is None else self.p_adjusted
         return p < 1 - self.interval.level and not self.interval.contains(0)
 
     @property
     def p_text(self) -> str:
-        """The p-value (adjusted, if it was) for a table; never 0, which a tiny one rounds to."""
+        """The p value (adjusted, if it was) for a table; a tiny one is not rounded to 0."""
         p = self.p if self.p_adjusted is None else self.p_adjusted
         return f"{p:.3g}" if p else "< 1e-300"
 
     @property
     def winner(self) -> str | None:
-        """The label of the better one, when a difference is shown."""
+        """The label of the better side, if the difference is significant."""
         if not self.shown:
             return None
         return self.a if (self.effect > 0) == (self.better == "higher") else self.b
 
     def words(self, unit: str = "") -> str:
-        """The answer in plain words; `unit` follows the effect ("a hand", "ms")."""
+        """The result in plain words; `unit` follows the effect ("a hand", "ms")."""
         unit = f" {unit}" if unit else ""
         if self.interval.half == 0:
             return self._constant_words(unit)
@@ -139,21 +138,21 @@ class Comparison:
         low, high = sorted(abs(end) for end in (self.interval.low, self.interval.high))
         half = self.interval.half
         ends = f"{_round(low, half)} to {_round(high, half)}"
-        facts = [f"{100 * self.interval.level:g} % CI {ends}", self._count_words()]
+        facts = [f"{100 * self.interval.level:g} % CI {ends}", self.count_words]
         if self.p_adjusted is not None:
             facts.append(f"{_p_words(self.p_adjusted)} after {self.correction}")
         size = f"{plus_minus(abs(self.effect), half)}{unit}"
         return f"{self.winner} beats {loser} by {size} ({'; '.join(facts)})"
 
     def left_out_words(self) -> str:
-        """How many tasks are compared and why the others are not; empty if all are."""
+        """How many tasks are compared, and why the others are not; empty if all are."""
         if self.sides is None or not any(side.left_out for side in self.sides):
             return ""
         first, second = self.sides
         named = zip((self.a, self.b), self.sides, strict=True)
         reasons = [side.words(label) for label, side in named if side.left_out]
         return (
-            f"{self._count_words()} out of {first.tasks:,} and {second.tasks:,} tasks; "
+            f"{self.count_words} out of {first.tasks:,} and {second.tasks:,} tasks; "
             f"left out: {', '.join(reasons)}"
         )
 
@@ -192,14 +191,14 @@ class Comparison:
         after = f" after {self.correction}" if self.p_adjusted is not None else ""
         size = f"{plus_minus(self.effect, half)}{unit}"
         found = (
-            f"with {self._count_words()} an effect of {_round(self.detectable, self.detectable)}"
+            f"with {self.count_words} an effect of {_round(self.detectable, self.detectable)}"
             f"{unit} would have been found (power {100 * self.power:g} %)"
         )
         return f"no difference shown between {self.a} and {self.b}{after}: {size}; {found}"
 
     def _constant_words(self, unit: str) -> str:
-        """For differences that never vary: there is no ± to give."""
-        each = f"in each of {self._count_words()}" if self.paired else f"({self._count_words()})"
+        """The words for differences that do not vary, and so have no ±."""
+        each = f"in each of {self.count_words}" if self.paired else f"({self.count_words})"
         if self.effect == 0:
             return f"{self.a} and {self.b} are equal {each}"
         size = f"by {abs(self.effect):.6g}{unit} {each}"
@@ -208,14 +207,16 @@ class Comparison:
         loser = self.b if self.winner == self.a else self.a
         return f"{self.winner} beats {loser} {size}"
 
-    def _count_words(self) -> str:
+    @property
+    def count_words(self) -> str:
+        """How many pairs or values are compared."""
         if isinstance(self.n, int):
-            return f"{self.n:,} pair{'s' if self.n != 1 else ''}"
+            return count(self.n, "pair")
         return f"{self.n[0]:,} and {self.n[1]:,} values"
 
 
 def _round(value: float, precision: float) -> str:
-    """The value with as many decimals as leave the precision two digits that count."""
+    """The value, rounded to two significant digits of the precision."""
     decimals = 1 - math.floor(math.log10(float(f"{precision:.1e}"))) if precision > 0 else 6
     if decimals > 9 or abs(value) >= 1e12:
         return f"{value:.3g}"

@@ -1,6 +1,7 @@
-"""Tests that stand beside the t tests, as p values of arrays and counts.
+"""Rank tests and tests of rates, as p values of arrays and counts.
 
-Rank tests are exact (given the ties) for small samples and normal with tie correction for large.
+Rank tests are exact for small samples, even with ties; large ones use the corrected normal law.
+(scipy.stats has no exact test with ties, and importing it takes longer than most comparisons.)
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import numpy as np
 from runyard.stats.intervals import Floats
 
 EXACT_RANKS = 50
-"""Up to so many values the rank tests count every arrangement."""
+"""Up to this many values, rank tests count every arrangement."""
 
 
 def signed_rank_p(differences: Floats) -> float:
-    """Wilcoxon's signed-rank test that differences lie symmetrically around zero; zeros are left
-    out, as Wilcoxon did."""
+    """Wilcoxon's signed-rank test that differences are symmetric around zero; zeros are dropped."""
     moved = differences[differences != 0]
     if len(moved) == 0:
         return 1.0
@@ -80,7 +80,7 @@ def pooled_z_p(s1: int, n1: int, s2: int, n2: int) -> float:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """McNemar's exact test: whether pairs that differ differ as often either way."""
+    """McNemar's exact test that pairs that differ do so equally often in both directions."""
     from scipy.special import bdtr
 
     differing = only_a + only_b

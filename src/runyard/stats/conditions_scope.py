@@ -68,7 +68,7 @@ class Scope:
         if name == "p":
             self._check_compared("p")
         if name in self.labels:
-            problem = f"{name!r} stands for its mean, and nothing is compared on a metric"
+            problem = f"{name!r} means its mean, but nothing is compared on a metric"
             raise UsageError(problem, hint=f"add --metric, or write {name}.mean(metric)")
         raise self._unknown(name, "neither a metric nor one of what is compared", self.labels)
 

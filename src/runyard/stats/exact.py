@@ -147,7 +147,7 @@ def _blocks(values: Floats) -> Iterator[Floats]:
 
 
 def _unit(depth: int) -> int:
-    """How many bits below 1 the unit of the last of so many slices lies."""
+    """The exponent below 1 of the unit of the last of `depth` slices."""
     return _WIDTH * depth - 1
 
 

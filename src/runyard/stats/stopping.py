@@ -1,8 +1,8 @@
-"""When to stop adding replicates: intervals that stay valid however often one looks.
+"""When to stop adding replicates: intervals that stay valid under repeated checks.
 
-An ordinary 95 % interval that is looked at after every replicate misses the truth far more often
-than one time in twenty. A confidence sequence holds at all sample sizes at once, so a run may stop
-the moment its interval is narrow enough, and the interval it stopped with still covers.
+An ordinary 95 % interval that is checked after every replicate misses the truth far more often than
+one time in twenty. A confidence sequence holds at all sample sizes at once, so a run may stop as
+soon as its interval is narrow enough, and that interval still covers.
 
     ConfidenceSequence   a mean: asymptotic, tuned to an intended number of replicates
     RateSequence         a rate (0 or 1): exact at any number
@@ -21,8 +21,8 @@ from runyard.errors import UsageError
 from runyard.stats.intervals import Floats, Interval, check_level
 from runyard.stats.moments import Moments
 
-_FAR = 10**15  # replicates beyond which a width counts as out of reach
-_SKEW_RULE = 50  # values wanted for a skewness of one; Cochran's rule asks for 25 at a single look
+_FAR = 10**15  # replicates beyond which a width is out of reach
+_SKEW_RULE = 50  # values needed for a skewness of one; Cochran's rule needs 25 for a single check
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class ConfidenceSequence:
     """The running interval of a mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas).
 
     A normal-mixture boundary with the running standard deviation, narrowest near `intended`
-    replicates (a quarter wider than need be at a tenth of that number, 7 % at ten times).
+    replicates (a quarter wider than necessary at a tenth of that number, 7 % at ten times).
     It is asymptotic, so three things guard the beginning: there is no interval before `minimum`
     values, none before 50 x skewness squared of them, and each is widened by the Cornish-Fisher
-    term of the estimated skewness. Values that have all been equal so far say nothing about their
-    spread: no interval before `intended` of them.
+    term of the estimated skewness. Values that have all been equal so far have an
+    unknown spread: no interval before `intended` of them.
 
     Holds (simulated, looking at every n up to thousands) for independent values that are normal,
     uniform, exponential, log-normal of shape 1, and 0/1 down to 5 %. Does not hold for tails so
@@ -50,7 +50,7 @@ class ConfidenceSequence:
     def __post_init__(self) -> None:
         if self.intended < 1 or self.minimum < 2:
             raise UsageError(
-                f"a sequence for {self.intended} values from {self.minimum} on makes no sense",
+                f"a sequence for {self.intended} values from {self.minimum} on is not possible",
                 hint="use intended=1000, minimum=50",
             )
 
@@ -82,7 +82,7 @@ class ConfidenceSequence:
         return Interval(moments.mean - half, moments.mean + half, level, _MEAN)
 
     def expected_needed(self, moments: Moments, target: float, level: float = 0.95) -> int:
-        """How many more values it will probably take to a half-width of `target` or below."""
+        """The estimated number of values still needed for a half-width of `target`."""
         _check_target(target)
         if self.half_width(moments, level) <= target:
             return 0
@@ -100,7 +100,7 @@ class ConfidenceSequence:
 class RateSequence:
     """The running interval of a rate: Robbins' mixture with a beta-binomial law around each rate.
 
-    Exact at any number of independent tries, the first included, whatever the rate (Ville's
+    Exact at any number of independent tries and for any rate (Ville's
     inequality); narrowest near `intended` tries.
     """
 
@@ -109,18 +109,20 @@ class RateSequence:
     def __post_init__(self) -> None:
         if self.intended < 1:
             raise UsageError(
-                f"a sequence meant for {self.intended} tries makes no sense", hint="use 1000"
+                f"a sequence for {self.intended} tries is not possible", hint="use 1000"
             )
 
     def half_width(self, successes: int, total: int, level: float = 0.95) -> float:
-        """Half the width after so many tries."""
+        """Half the width after this many tries."""
         return self.interval(successes, total, level).half
 
     def interval(self, successes: int, total: int, level: float = 0.95) -> Interval:
-        """The interval after so many tries; from 0 to 1 before the first."""
+        """The interval after this many tries; from 0 to 1 before the first."""
         check_level(level)
         if not 0 <= successes <= total:
-            raise UsageError(f"{successes} successes of {total} tries can't be", hint="count again")
+            raise UsageError(
+                f"{successes} successes in {total} tries are not possible", hint="check the counts"
+            )
         return Interval(
             self._end(successes, total, level),
             1 - self._end(total - successes, total, level),
@@ -131,11 +133,11 @@ class RateSequence:
     def expected_needed(
         self, successes: int, total: int, target: float, level: float = 0.95
     ) -> int:
-        """How many more tries it will probably take to a half-width of `target` or below."""
+        """The estimated number of tries still needed for a half-width of `target`."""
         _check_target(target)
         if self.half_width(successes, total, level) <= target:
             return 0
-        rate = (successes + 0.5) / (total + 1)  # a rate of 0 or 1 will hardly stay there
+        rate = (successes + 0.5) / (total + 1)  # a rate of 0 or 1 rarely stays there
 
         def narrow(n: int) -> bool:
             return self.half_width(round(rate * n), n, level) <= target
@@ -187,7 +189,7 @@ def _check_target(target: float) -> None:
 
 
 def _smallest(first: int, enough: Callable[[int], bool]) -> int:
-    """The smallest number from `first` on that is enough, where more is never worse."""
+    """The smallest number from `first` on that is enough, if more is never worse."""
     step = 1
     while not enough(first + step - 1):
         step *= 2

@@ -14,15 +14,14 @@ import pytest
 from cli_project import Project
 
 from runyard.events import BatchStarted, Notice, Progress, TaskEmitted, TaskFailed, WorkerLost
+from runyard.format import duration, rate
 from runyard.reports.progress import (
     BAR_WIDTHS,
     PLAIN_ALERTS,
     PlainView,
     alert,
-    duration,
     fit,
     progress_line,
-    rate_text,
 )
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -143,7 +142,7 @@ def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
 
 
 def test_rates_read_as_people_say_them() -> None:
-    assert [rate_text(rate) for rate in (0, 0.05, 0.5, 12.3, 123_456)] == [
+    assert [rate(each) for each in (0, 0.05, 0.5, 12.3, 123_456)] == [
         "0/s", "3.0/min", "0.5/s", "12/s", "123,456/s",
     ]  # fmt: skip
 

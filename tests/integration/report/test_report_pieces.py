@@ -1,4 +1,4 @@
-"""The pieces of a report: escaping, numbers for people, scales, the timeline, the story."""
+"""The pieces of a report: escaping, numbers for people, scales, the timeline, the history."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from report_kit import HOSTILE, Page
 
 from runyard.events import AuditLog
+from runyard.format import count, duration, size
 from runyard.reports.html import (
     Estimate,
     Html,
@@ -33,9 +34,9 @@ from runyard.reports.html import (
     table,
     tiles,
 )
-from runyard.reports.html.blocks import count, duration, number, size
+from runyard.reports.html.blocks import number
 from runyard.reports.html.charts import mark, span
-from runyard.reports.html.story import MOST_ALERTS, Story, read_story
+from runyard.reports.html.history import MOST_ALERTS, RunHistory, read_history
 from runyard.reports.html.timeline import BINS, busy_time
 
 SCALE = Scale.over([0.0, 10.0])
@@ -80,8 +81,9 @@ def test_escaped_text_comes_back_as_it_was_but_for_what_nobody_can_see(text: str
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "0 µs"), (2.5e-5, "25.0 µs"), (0.0123, "12.3 ms"), (1.0, "1.00 s"),
-        (119.0, "119 s"), (125.0, "2 min 5 s"), (7200.0, "2 h 0 min"), (3.6e6, "1,000 h 0 min"),
+        (0.0, "0 µs"), (2.5e-5, "25 µs"), (0.0123, "12 ms"), (0.123, "123 ms"), (1.0, "1.0 s"),
+        (9.99e-4, "999 µs"), (9.999e-4, "1.0 ms"), (59.97, "1 min 00 s"), (125.0, "2 min 05 s"),
+        (7200.0, "2 h 00 min"), (3.6e6, "41 d 16 h"),
     ],
 )  # fmt: skip
 def test_time_spans_are_told_as_people_say_them(seconds: float, words: str) -> None:
@@ -94,7 +96,7 @@ def test_numbers_are_told_as_people_read_them() -> None:
     ]  # fmt: skip
     assert number(-0.0001, 2) == "0.00"
     assert number(None) == "–"
-    assert size(25_300_000_000) == "25.3 GB"
+    assert (size(12), size(999_960), size(25_300_000_000)) == ("12 B", "1.0 MB", "25.3 GB")
     assert count(1, "retry", "retries") == "1 retry"
     assert count(2000, "task") == "2,000 tasks"
 
@@ -133,7 +135,7 @@ def test_busy_time_is_what_each_part_of_a_run_shares_with_the_spans(
     assert np.allclose(found, np.clip(overlap, 0, None).sum(axis=0), atol=1e-9)
 
 
-# The story
+# The history
 
 
 def _started(engine: int, at: float) -> dict[str, object]:
@@ -155,15 +157,15 @@ def test_each_end_belongs_to_the_run_of_its_engine(tmp_path: Path) -> None:
         # The first run dies, the second and the third overlap, the second outlives the third.
         log.append([_started(1, 10.0), _started(2, 100.0), _started(3, 110.0),
                     _ended(3, 120.0, "stopped"), _ended(2, 150.0)])  # fmt: skip
-    story = read_story(tmp_path / "events.jsonl")
-    assert [(run.started, run.ended, run.reason) for run in story.runs] == [
+    history = read_history(tmp_path / "events.jsonl")
+    assert [(run.started, run.ended, run.reason) for run in history.runs] == [
         (10.0, None, ""), (100.0, 150.0, "finished"), (110.0, 120.0, "stopped"),
     ]  # fmt: skip
-    assert story.runs[1].done == 3
+    assert history.runs[1].done == 3
 
 
 def test_of_two_engines_each_has_its_own_provenance_retries_and_lost_workers() -> None:
-    story = Story()
+    history = RunHistory()
     for event in (
         _started(4, 10.0),
         _started(5, 10.1),
@@ -172,30 +174,30 @@ def test_of_two_engines_each_has_its_own_provenance_retries_and_lost_workers() -
         {"event": "TaskRetried", "engine": 4, "at": 11.0, "error": "OSError"},
         {"event": "WorkerLost", "engine": 5, "at": 12.0, "worker": 0, "reason": "killed"},
     ):
-        story.take(event)
-    assert [run.described["command"] for run in story.runs] == ["of engine 4", "of engine 5"]
-    assert story.retried == [(4, 11.0)]
-    assert story.lost == [(5, 12.0, 0, "killed")]
+        history.take(event)
+    assert [run.described["command"] for run in history.runs] == ["of engine 4", "of engine 5"]
+    assert history.retried == [(4, 11.0)]
+    assert history.lost == [(5, 12.0, 0, "killed")]
 
 
 def test_what_is_said_again_is_counted_and_the_list_is_bounded() -> None:
-    story = Story()
+    history = RunHistory()
     for task in range(10 * MOST_ALERTS):
         text = "the same" if task % 2 else f"number {task}"
-        story.take({"event": "TaskEmitted", "at": 1.0, "task": task, "kind": "log",
+        history.take({"event": "TaskEmitted", "at": 1.0, "task": task, "kind": "log",
                     "data": {"level": "warning", "message": text}})  # fmt: skip
-    assert len(story.alerts) == MOST_ALERTS
-    same = story.alerts["log", "warning", "the same"]
+    assert len(history.alerts) == MOST_ALERTS
+    same = history.alerts["log", "warning", "the same"]
     assert same.count == 5 * MOST_ALERTS
     assert same.tasks == [1, 3, 5]
-    assert story.more_alerts == 4 * MOST_ALERTS + 1
+    assert history.more_alerts == 4 * MOST_ALERTS + 1
 
 
 def test_what_a_task_says_quietly_is_no_alert() -> None:
-    story = Story()
+    history = RunHistory()
     for data in ({"level": "info", "message": "x"}, {"loss": 1.0}, {}):
-        story.take({"event": "TaskEmitted", "at": 1.0, "task": 1, "kind": "log", "data": data})
-    assert not story.alerts
+        history.take({"event": "TaskEmitted", "at": 1.0, "task": 1, "kind": "log", "data": data})
+    assert not history.alerts
 
 
 # Colours

@@ -194,7 +194,7 @@ def test_booleans_are_compared_as_rates_and_numbers_that_are_0_or_1_as_numbers(
         return {"won": won, "count": int(won)}
 
     if streamed:
-        monkeypatch.setattr("runyard.reports.comparing.STREAMED", 10)
+        monkeypatch.setattr("runyard.stats.compare.STREAMED", 10)
     spec = ry.grid(tried, x=[1, 2], replicates=50, seed=1, name="b")
     result = yard.run(spec, backend="serial")
     (won,) = compare_groups(groups_of(result, "won", "x"), "won")

@@ -200,7 +200,7 @@ def test_a_metric_is_a_rate_where_a_gate_declares_it_one(shared: ry.Yard) -> Non
     groups = two(shared, "old", "new")
     assert judge(groups, "low95(mean(calls)) == 1").holds
     assert not judge(groups, "low95(rate(calls)) == 1").holds
-    with pytest.raises(UsageError, match="score is no rate"):
+    with pytest.raises(UsageError, match="score is not a rate"):
         judge(groups, "rate(score) > 0")
 
 

@@ -219,7 +219,7 @@ def test_a_rate_is_what_booleans_make_or_the_rule_declares(yard: ry.Yard) -> Non
         ends[until] = yard.run(spec, backend="serial", until=until).stats.total
     rate, declared, mean = ends.values()
     assert rate == declared != mean
-    with pytest.raises(UsageError, match="v is no rate: it has values other than 0 and 1"):
+    with pytest.raises(UsageError, match="v is not a rate: it has values other than 0 and 1"):
         yard.run(batch(), backend="serial", until="ci95(rate(v)) < 0.1")
 
 
@@ -231,8 +231,8 @@ def test_a_rate_is_what_booleans_make_or_the_rule_declares(yard: ry.Yard) -> Non
         ("", "is empty"),
         ("ci95(mean(v)) < 0", "no interval is ever narrower than 0"),
         ("ci95(mean(v)) <= 0%", "no interval is ever narrower than 0"),
-        ("low95(new - old) > 0", "is a figure of a comparison, and a rule for when to stop"),
-        ("p < 0.05", "is a figure of a comparison, and a rule for when to stop"),
+        ("low95(new - old) > 0", "compares sides, but a stop rule is about one batch"),
+        ("p < 0.05", "compares sides, but a stop rule is about one batch"),
     ],
 )
 def test_a_bad_condition_is_refused_before_anything_runs_or_is_lost(

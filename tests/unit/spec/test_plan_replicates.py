@@ -56,5 +56,5 @@ def test_results_are_told_apart_by_variants_and_parameters_not_by_cases() -> Non
         Axis("case", "case", ({"b": 1}, {"b": 2})),
         Axis("x", "param", (1, 2)),
     ]
-    assert Plan({}, axes, 1).apart() == ["variant", "x"]
-    assert Plan({}, [Axis("case", "param", (1, 2))], 1).apart() == ["case"]
+    assert Plan({}, axes, 1).group_axes() == ["variant", "x"]
+    assert Plan({}, [Axis("case", "param", (1, 2))], 1).group_axes() == ["case"]

@@ -394,7 +394,7 @@ def test_a_comparison_takes_something_to_compare() -> None:
     for text in ("p < 0.05", "p(new - old) < 0.05", "low95(new - old) > 0"):
         with pytest.raises(UsageError, match=r"needs a comparison[^?]*add --metric"):
             parse(text).within(sides_only)
-    with pytest.raises(UsageError, match="'new' stands for its mean"):
+    with pytest.raises(UsageError, match="'new' means its mean"):
         parse("new >= old").within(sides_only)
     parse("new.failed < 1% and new.mean(n) > 0").within(sides_only)
 

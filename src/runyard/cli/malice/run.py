@@ -125,7 +125,7 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 def _tell(session: Session, found: MaliceBatch) -> int:
     """Print the results, as text or JSON; return the exit code."""
     from runyard.doors.malice.report.results import RESULTS, SUMMARY
-    from runyard.reports.html.blocks import count
+    from runyard.format import count
     from runyard.reports.versions import mixed_lines
 
     result = found.result

@@ -20,7 +20,7 @@ from runyard.doors.agent.inputs.arguments import BadCall
 from runyard.doors.agent.queue import messages, views
 from runyard.doors.agent.queue.adding import add, read_task
 from runyard.doors.agent.queue.async_queue import cancel
-from runyard.doors.agent.queue.exports import FORMATS, export
+from runyard.doors.agent.queue.exports import export
 from runyard.doors.agent.queue.figures import figures
 from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
 from runyard.doors.agent.queue.model import Response, TaskStatus
@@ -28,6 +28,7 @@ from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_
 from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
+from runyard.reports.formats import FORMATS
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options
@@ -275,7 +276,7 @@ class BatchExecutor:
         )  # fmt: skip
 
     def _export(self, format: Any = "json", output_file: Any = None) -> Response:  # noqa: A002
-        kind = read.choice(format, "format", FORMATS)
+        kind = read.choice(format, "format", tuple(FORMATS))
         name = None if output_file is None else read.text(output_file, "output_file")
         path, count = export(self.ledger, kind, name, self._redactor.redact)
         data = {"path": str(path), "format": kind, "count": count}

@@ -33,7 +33,7 @@ from runyard.reports.html.page import write_report
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
     "write_report",
-    # Sections of one's own
+    # Additional sections
     "Section", "ReportContext", "Maker", "register", "unregister",
     # Blocks
     "Html", "safe", "join", "element", "paragraph", "command", "facts", "tiles", "table", "details",

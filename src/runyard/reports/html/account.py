@@ -1,4 +1,4 @@
-"""How it went: the outcome, alerts, failures, slow tasks, the timeline, and what was run."""
+"""Sections on the run: outcome, alerts, failures, slow tasks, timeline, and what was run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from runyard.format import count, duration, size
 from runyard.reports.html import blocks, charts
 from runyard.reports.html.blocks import (
     Html,
-    count,
-    duration,
     element,
     join,
     moment,
@@ -21,7 +20,7 @@ from runyard.reports.html.blocks import (
     shown,
 )
 from runyard.reports.html.context import ReportContext, Section
-from runyard.reports.html.story import Run
+from runyard.reports.html.history import Run
 from runyard.reports.html.timeline import draw, read_lanes
 from runyard.reports.metrics import equal_bins
 from runyard.spec.options import Options
@@ -37,20 +36,20 @@ VALUES = 12  # of a parameter, in the table of what was run
 
 
 def outcome(context: ReportContext) -> Section:
-    """The counts, the time, and how long tasks took."""
+    """Counts, time, and the distribution of task durations."""
     stats, row = context.stats, context.recorded.row
     longest = _slowest(context)
     figures = [
         ("completed", f"{stats.completed:,}", ""),
         ("failed", f"{stats.failed:,}", "bad" if stats.failed else ""),
         ("cancelled", f"{stats.cancelled:,}", "bad" if stats.cancelled else ""),
-        ("without outcome", f"{row.pending:,}", "bad" if row.pending else ""),
-        ("tasks in all", f"{stats.total:,}", ""),
+        ("unfinished", f"{row.pending:,}", "bad" if row.pending else ""),
+        ("tasks", f"{stats.total:,}", ""),
         ("time", duration(stats.seconds), ""),
-        ("tasks a second", blocks.number(stats.rate), ""),
-        ("retries", f"{sum(context.story.retries.values()):,}", ""),
+        ("tasks per second", blocks.number(stats.rate), ""),
+        ("retries", f"{sum(context.history.retries.values()):,}", ""),
     ]
-    needed = ("completed", "failed", "tasks in all", "time", "tasks a second")
+    needed = ("completed", "failed", "tasks", "time", "tasks per second")
     parts = [blocks.tiles(f for f in figures if f[0] in needed or f[1] != "0")]
     if longest:
         parts.append(_times(context))
@@ -58,7 +57,7 @@ def outcome(context: ReportContext) -> Section:
 
 
 def _times(context: ReportContext) -> Html:
-    """How long tasks took, over powers of ten: what is usual and what is far out."""
+    """The distribution of task durations, on a logarithmic scale."""
     from runyard.stats.summary import Summary
 
     summary = Summary(order=1)
@@ -79,8 +78,8 @@ def _times(context: ReportContext) -> Html:
     note = f"median {duration(median)}, longest {duration(high)}, n {summary.count:,}"
     title = f"Tasks took {duration(low)} to {duration(high)}, half of them up to {duration(median)}"
     row = charts.Row("all tasks", marks, note, height=62)
-    key = join((charts.sign("diamond"), " median; each step of the scale is ten times the last"))
-    return charts.chart(title, [row], scale, axis="time of one task", key=key)
+    key = join((charts.sign("diamond"), " median; logarithmic scale"))
+    return charts.chart(title, [row], scale, axis="task duration", key=key)
 
 
 def _ran(context: ReportContext) -> Iterator[tuple[Any, Any]]:
@@ -103,18 +102,18 @@ def _slowest(context: ReportContext) -> list[tuple[int, float]]:
 
 
 def alerts(context: ReportContext) -> Section | None:
-    """What a person should read."""
-    story = context.story
+    """Notices, lost workers, and alerts of tasks."""
+    history = context.history
     parts: list[Html] = []
-    if story.trouble:
+    if history.trouble:
         parts.append(
             paragraph(
-                f"The audit log can't be read to its end: {story.trouble}. ",
-                "Runs, retries and alerts below end there; outcomes are not affected.",
+                f"The audit log is damaged: {history.trouble}. ",
+                "Runs, retries and alerts after that point are missing; outcomes are not affected.",
                 class_="warning",
             )
         )
-    found = sorted(story.alerts.values(), key=lambda alert: (-alert.count, alert.first))
+    found = sorted(history.alerts.values(), key=lambda alert: (-alert.count, alert.first))
     if found:
         rows = [
             [
@@ -127,14 +126,12 @@ def alerts(context: ReportContext) -> Section | None:
             ]
             for alert in found[:ALERTS]
         ]
-        heads = ["kind", "level", "what was said", "times", "tasks", "first"]
+        heads = ["kind", "level", "message", "count", "tasks", "first"]
         parts.append(blocks.table(heads, rows, numbers=[3], sortable=len(rows) > 3))
     hidden = max(0, len(found) - ALERTS)
-    if hidden or story.more_alerts:
+    if hidden or history.more_alerts:
         more = f"{hidden:,} more kinds" if hidden else ""
-        rest = (
-            f"{story.more_alerts:,} further alerts that are not listed" if story.more_alerts else ""
-        )
+        rest = f"{history.more_alerts:,} more alerts not listed" if history.more_alerts else ""
         parts.append(paragraph(" and ".join(t for t in (more, rest) if t), class_="aside"))
     return Section("Alerts", join(parts), order=20) if parts else None
 
@@ -144,7 +141,7 @@ def _tasks(tasks: list[int], total: int) -> str:
 
 
 def failures(context: ReportContext) -> Section | None:
-    """What failed, by error and line, with the command that reproduces it."""
+    """Failures by error and line, with the command that reproduces each."""
     groups = context.result.failures()
     if not groups:
         return None
@@ -161,11 +158,11 @@ def failures(context: ReportContext) -> Section | None:
                     [
                         ("where", context.near(group.where)),
                         ("tasks", ", ".join(map(str, group.tasks)) + more),
-                        ("again", _again(context, group.tasks[0])),
+                        ("to repeat", _again(context, group.tasks[0])),
                     ]
                 ),
                 blocks.details(
-                    "Traceback of the first one", element("pre", blocks.cut(trace, TRACE))
+                    "Traceback of the first task", element("pre", blocks.cut(trace, TRACE))
                 )
                 if trace
                 else "",
@@ -174,31 +171,31 @@ def failures(context: ReportContext) -> Section | None:
         )
     if len(groups) > FAILURES:
         rest = sum(group.count for group in groups[FAILURES:])
-        told = f"{len(groups) - FAILURES:,} more kinds of failure, {count(rest, 'task')}: "
+        more = f"{len(groups) - FAILURES:,} more kinds of failure, {count(rest, 'task')}: "
         every = context.command("results", context.result.name, "--failures")
-        parts.append(paragraph(told, blocks.command(every), class_="aside"))
+        parts.append(paragraph(more, blocks.command(every), class_="aside"))
     return Section("Failed tasks", join(parts), order=25)
 
 
 def _again(context: ReportContext, task: int) -> Html | str:
     if context.by_value(task):
-        return "run its script again: the function travels by value and is never stored"
+        return "run its script again: its function is sent by value and not stored"
     return blocks.command(context.repro(task))
 
 
 def timeline(context: ReportContext) -> Section | None:
-    """What each worker did when, run by run."""
-    story = context.story
-    runs = read_lanes(context.result.columns, story)
+    """What each worker did over time, run by run."""
+    history = context.history
+    runs = read_lanes(context.result.columns, history)
     if not runs:
         return None
-    parts = [draw(run, story, context.result.name) for run in runs]
-    told = {id(run.run) for run in runs}
-    others = sum(id(run) not in told for run in story.runs)
+    parts = [draw(run, history, context.result.name) for run in runs]
+    shown_runs = {id(run.run) for run in runs}
+    others = sum(id(run) not in shown_runs for run in history.runs)
     if others:
         parts.append(
             paragraph(
-                f"{count(others, 'other run')} not drawn: no outcome left of it, or longer ago.",
+                f"{count(others, 'other run')} not shown: without outcomes, or too long ago.",
                 class_="aside",
             )
         )
@@ -206,7 +203,7 @@ def timeline(context: ReportContext) -> Section | None:
 
 
 def slowest(context: ReportContext) -> Section | None:
-    """The tasks that took longest."""
+    """The slowest tasks."""
     found = _slowest(context)
     if not found:
         return None
@@ -214,13 +211,13 @@ def slowest(context: ReportContext) -> Section | None:
     for task, seconds in found:
         outcome = context.result.outcome(task)
         labels = ", ".join(f"{k} {shown(v, 24)}" for k, v in outcome.labels.items())
-        told = [f"{task}", duration(seconds), str(outcome.status), labels]
-        rows.append([*told, "" if context.by_value(task) else blocks.command(context.repro(task))])
-    heads = ["task", "took", "status", "parameters", "again"]
+        cells = [f"{task}", duration(seconds), str(outcome.status), labels]
+        rows.append([*cells, "" if context.by_value(task) else blocks.command(context.repro(task))])
+    heads = ["task", "duration", "status", "parameters", "to repeat"]
     parts = [blocks.table(heads, rows, numbers=[0, 1])]
     if any(context.by_value(task) for task, _ in found):
-        words = """A function that travels by value is never stored: to run such a task again, call
-            it from its script, or put it into a file and run that."""
+        words = """A function sent by value is not stored. To run such a task again, call it from
+            its script, or move it to a file and run that."""
         parts.append(paragraph(words, class_="aside"))
     return Section("Slowest tasks", join(parts), order=70)
 
@@ -238,7 +235,7 @@ def spec(context: ReportContext) -> Section:
         ("kind", "" if target is None else _KINDS[target.kind]),
         ("tasks", f"{recorded.row.total:,}"),
         ("root seed", str(recorded.seed)),
-        ("digest", element("code", context.result.digest or "none yet: not finished")),
+        ("digest", element("code", context.result.digest or "none: not finished")),
     ]
     if plan is not None:
         what.append(("replicates", f"{plan.replicates:,}"))
@@ -250,15 +247,17 @@ def spec(context: ReportContext) -> Section:
     ]
     varied += [[k, "fixed", shown(v, 200), "1"] for k, v in (plan.fixed if plan else {}).items()]
     if varied:
-        heads = ["parameter", "role", "values", "how many"]
+        heads = ["parameter", "role", "values", "count"]
         parts += [element("h3", "Parameters"), blocks.table(heads, varied, numbers=[3])]
     defaults, used = msgspec.structs.asdict(Options()), msgspec.structs.asdict(recorded.options)
     changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
-    told = blocks.facts(changed) if changed else paragraph("All as by default.", class_="aside")
-    parts += [element("h3", "Options"), told]
-    run = next((run for run in reversed(context.story.runs) if run.described), None)
+    options = (
+        blocks.facts(changed) if changed else paragraph("All at their defaults.", class_="aside")
+    )
+    parts += [element("h3", "Options"), options]
+    run = next((run for run in reversed(context.history.runs) if run.described), None)
     if run is not None:
-        latest = "Latest run" if run is context.story.runs[-1] else f"Run {run.number}"
+        latest = "Latest run" if run is context.history.runs[-1] else f"Run {run.number}"
         parts += [element("h3", latest), _described(run.described)]
     return Section("What was run", join(parts), order=80)
 
@@ -266,7 +265,7 @@ def spec(context: ReportContext) -> Section:
 _KINDS = {
     "import": "a function by its import path",
     "file": "a function in a file",
-    "value": "a function that travels by value",
+    "value": "a function sent by value",
     "shell": "a shell command",
 }
 
@@ -306,7 +305,7 @@ def _described(found: dict[str, Any]) -> Html:
                         machine["architecture"],
                         machine.get("processor"),
                         count(machine["cores"], "core"),
-                        blocks.size(memory) + " memory" if memory else None,
+                        size(memory) + " memory" if memory else None,
                     )
                     if part
                 ),
@@ -316,19 +315,19 @@ def _described(found: dict[str, Any]) -> Html:
 
 
 def git_words(git: dict[str, Any] | None) -> Html:
-    """The state of the code in a line."""
+    """The state of the code on one line."""
     if git is None:
-        return blocks.safe("not in a git repository, or git was not there")
+        return blocks.safe("not in a git repository, or git is not installed")
     changed = git["changed"]
-    state = {None: "unknown whether anything was changed", 0: "nothing changed"}.get(
-        changed, f"{count(changed or 0, 'file')} changed and not committed"
+    state = {None: "unknown whether files were changed", 0: "no uncommitted changes"}.get(
+        changed, f"{count(changed or 0, 'file')} changed but not committed"
     )
     return join((element("code", git["commit"][:12]), f" on {git['branch']}, ", state))
 
 
 def runs(context: ReportContext) -> Section | None:
-    """Each time the batch was started or went on."""
-    found = context.story.runs
+    """Each time the batch was started or resumed."""
+    found = context.history.runs
     if not found:
         return None
     alive = context.result.engines_alive()
@@ -347,10 +346,10 @@ def runs(context: ReportContext) -> Section | None:
                 _commit(run),
             ]
         )
-    heads = ["run", "started", "took", "backend", "workers", "ended", "tasks done by then", "code"]
+    heads = ["run", "started", "duration", "backend", "workers", "end", "tasks done", "code"]
     parts = [blocks.table(heads, rows, numbers=[0, 2, 4, 6])]
     if len(found) > RUNS:
-        parts.append(paragraph(f"{len(found) - RUNS:,} earlier ones not listed.", class_="aside"))
+        parts.append(paragraph(f"{len(found) - RUNS:,} earlier runs not listed.", class_="aside"))
     return Section("Runs", join(parts), order=85)
 
 
@@ -368,4 +367,4 @@ def _commit(run: Run) -> str:
 
 
 OWN = (outcome, alerts, failures, timeline, slowest, spec, runs)
-"""The sections of this module; each returns None where there is nothing to tell."""
+"""The sections of this module; each returns None if it has no content."""

@@ -1,4 +1,4 @@
-"""Small pieces of HTML that escape what they are given; what sections are put together from.
+"""Small pieces of HTML that sections consist of; all escape their text.
 
 Text is data until it is wrapped in `Html`, so that no name or value can become markup by accident.
 """
@@ -21,7 +21,7 @@ class Html(str):
 
 
 def safe(value: object) -> Html:
-    """A value as markup: escaped, unless it is `Html`; what no page may hold is shown as `�`."""
+    """A value as markup: escaped, unless it is `Html`; characters no page may hold become `�`."""
     if isinstance(value, Html):
         return value
     return Html(html.escape(UNSEEN.sub("�", str(value)), quote=True))
@@ -53,7 +53,7 @@ def command(text: str) -> Html:
 
 
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Html:
-    """Names and what they stand for; those without a value are left out."""
+    """Names and values; those without a value are left out."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     shown = [
         element("div", element("dt", name), element("dd", value))
@@ -64,7 +64,7 @@ def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Html:
 
 
 def tiles(pairs: Iterable[tuple[str, object, str]]) -> Html:
-    """Key figures: what it is, the figure, and a class of its own (`""`, or `bad`)."""
+    """Key figures: name, figure, and CSS class (`""`, or `bad`)."""
     return element(
         "dl",
         *(
@@ -116,31 +116,8 @@ def table(
 
 
 def details(summary: object, *inner: object) -> Html:
-    """Something that opens when it is asked for, and is open on paper."""
+    """Content that opens on request, and is open in print."""
     return element("details", element("summary", summary), *inner)
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 task`, `2,000 tasks`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def duration(seconds: float) -> str:
-    """A time span as people say it, to three figures."""
-    for limit, size, unit in ((1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (120.0, 1.0, "s")):
-        if seconds < limit:
-            return f"{_figures(seconds / size)} {unit}"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 120:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min"
-
-
-def _figures(value: float) -> str:
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def moment(at: float | None) -> str:
@@ -149,15 +126,6 @@ def moment(at: float | None) -> str:
         return ""
     when = datetime.datetime.fromtimestamp(at).astimezone()
     return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname()}"
-
-
-def size(number: float) -> str:
-    """Bytes as people say them."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} TB"
 
 
 def decimals(spread: float) -> int:
@@ -191,5 +159,5 @@ def shown(value: Any, limit: int = 80) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """The beginning of a text, where it is too long."""
+    """The text, shortened to a limit."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

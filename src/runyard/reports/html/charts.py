@@ -4,8 +4,8 @@
     label   │ marks                            │ figures
             └─ ticks ──────────────────────────┘
 
-Positions are shares of the width, so that a chart fits a phone and a screen without scripts and
-its letters keep their size.
+Positions are shares of the width, so a chart fits any screen without scripts and its text keeps its
+size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from runyard.reports.html.blocks import Html, count, duration, element, join, number, safe
+from runyard.format import count, duration
+from runyard.reports.html.blocks import Html, element, join, number, safe
 
 MOST_TICKS = 5
 NARROWEST = 260
@@ -90,7 +91,7 @@ class Scale:
         return scale
 
     def share(self, value: float) -> float:
-        """Where a value stands: 0 left, 1 right; outside it stops at the edge."""
+        """The position of a value: 0 left, 1 right; clipped at the edges."""
         if self.log:
             value, low, high = (math.log10(max(v, 1e-12)) for v in (value, self.low, self.high))
         else:
@@ -98,7 +99,7 @@ class Scale:
         return min(1.0, max(0.0, (value - low) / (high - low)))
 
     def has_room(self) -> bool:
-        """Whether the labels stand apart from each other."""
+        """Whether the labels don't overlap."""
         ends = [self._ends(*pair) for pair in zip(self.ticks, self.labels, strict=True)]
         return all(left[1] + _APART <= right[0] for left, right in pairwise(ends))
 
@@ -148,7 +149,7 @@ class Row:
     marks: Html
     note: object = ""
     height: int = 30
-    spoken: str = ""  # what the marks show, for those who don't see them
+    spoken: str = ""  # what the marks show, for screen readers
 
 
 def chart(
@@ -214,7 +215,7 @@ def outline(
     for at, share in enumerate(shares):
         now = round(100 * min(1.0, max(0.0, share)))
         if share > 0 and not now:
-            now = 1  # few is not none
+            now = 1  # a few must be visible
         if now != level:
             steps.append(f"H{_short(at * step)}V{100 - now}")
             level = now
@@ -237,11 +238,11 @@ def span(
 ) -> Html:
     """A bar from one value to another."""
     width = 100 * (scale.share(high) - scale.share(low))
-    told = element("title", title) if title else ""
+    tooltip = element("title", title) if title else ""
     apart = " apart" if width > 0.5 else ""  # room for a seam between neighbours
     return Html(
         f'<rect class="{safe(kind)}{apart}" x="{scale.at(low)}" width="{max(width, 0.15):.2f}%" '
-        f'y="{y:g}" height="{height:g}">{told}</rect>'
+        f'y="{y:g}" height="{height:g}">{tooltip}</rect>'
     )
 
 
@@ -265,15 +266,15 @@ SHAPES = {
     "circle": "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0-4 0Z",
     "square": "M-4-4H4V4H-4Z",
 }
-"""Marks told apart by shape, so that none needs a colour."""
+"""Marks that differ by shape, so that none depends on colour."""
 
 
 def mark(shape: str, x: str, y: float, title: str = "") -> Html:
     """One of `SHAPES` at a place."""
-    told = element("title", title) if title else ""
+    tooltip = element("title", title) if title else ""
     return Html(
         f'<svg class="mark" x="{safe(x)}" y="{y:g}"><path class="{shape}" d="{SHAPES[shape]}"/>'
-        f"{told}</svg>"
+        f"{tooltip}</svg>"
     )
 
 
@@ -323,7 +324,7 @@ def bar_chart(
 def histogram(
     title: object, edges: Sequence[float], counts: Sequence[float], *, axis: str = ""
 ) -> Html:
-    """How values spread, over bins of equal width."""
+    """The distribution of values, over bins of equal width."""
     scale = Scale.over((edges[0], edges[-1]), margin=0.0)
     most = max(counts, default=0) or 1
     marks = outline(scale, edges[0], edges[-1], [c / most for c in counts], 70, 5)

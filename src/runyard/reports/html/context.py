@@ -1,4 +1,4 @@
-"""What a report is made from, gathered once, and how others add a section of their own.
+"""The data of a report, gathered once, and how to add a section to reports.
 
 from runyard.reports.html import Section, register, table
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
-from runyard.reports.html.story import Story, read_story
+from runyard.reports.html.history import RunHistory, read_history
 from runyard.store.stored_batch import StoredBatch
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MOST_ASKED = 100
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report; lower `order` comes first, and the report's own are told in `ORDER`."""
+    """A part of a report; lower `order` comes first, those of the report itself are 10 to 85."""
 
     title: str
     html: Html
@@ -44,7 +44,7 @@ class Section:
 
 
 class ReportContext:
-    """A batch, ready to be reported on; figures are read when a section first asks for them."""
+    """A batch and its figures, each read on first use."""
 
     def __init__(
         self,
@@ -77,23 +77,23 @@ class ReportContext:
         return self.result.stats
 
     @cached_property
-    def story(self) -> Story:
+    def history(self) -> RunHistory:
         """Runs, retries, lost workers and alerts."""
-        return read_story(self.folder / "events.jsonl")
+        return read_history(self.folder / "events.jsonl")
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Which metrics are shown: those asked for, otherwise the first few."""
+        """The metrics that are shown: as requested, or the first few."""
         return self.result.columns.chosen(self._metrics)[: None if self._metrics else MOST_METRICS]
 
     @property
     def other_metrics(self) -> int:
-        """How many metrics are not shown."""
+        """The number of metrics that are not shown."""
         return len(self.result.columns.names) - len(self.metrics)
 
     @cached_property
     def axes(self) -> list[str]:
-        """What groups may be told apart by: asked for, or of 2 to 12 values."""
+        """What tasks are grouped by: as requested, or with 2 to 12 values."""
         if self._by:
             return list(self._by)
         known = self.result.coordinates
@@ -135,7 +135,7 @@ class ReportContext:
         return target is not None and target.kind == "value"
 
     def near(self, text: str) -> str:
-        """Text with places in the project's folder told from there."""
+        """Text with paths relative to the project's folder."""
         return text.replace(f"{self.recorded.row.root}/", "")
 
     def command(self, *words: str) -> str:
@@ -154,8 +154,8 @@ Maker = Callable[[ReportContext], Section | None]
 def _refuse_many(groups: int) -> None:
     if groups > MOST_ASKED:
         raise UsageError(
-            f"--by gives {groups:,} groups, and a report shows {MOST_ASKED} at most",
-            hint="choose what has fewer values; `runyard results --by` lists any number",
+            f"--by gives {groups:,} groups, but a report shows at most {MOST_ASKED}",
+            hint="choose parameters with fewer values; `runyard results --by` lists any number",
         )
 
 
@@ -168,7 +168,7 @@ _REGISTRY = _Registry()
 
 
 def register(matches: Callable[[StoredBatch], bool], maker: Maker) -> None:
-    """Add a section to the reports of every batch that matches; twice counts once."""
+    """Add a section to the reports of every batch that matches; adding it twice has no effect."""
     if (matches, maker) not in _REGISTRY.makers:
         _REGISTRY.makers.append((matches, maker))
 

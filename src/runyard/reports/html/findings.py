@@ -1,4 +1,4 @@
-"""What came out: each metric by group, how it spreads, and how groups compare."""
+"""Findings: each metric by group, its distribution, and comparisons of groups."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import UsageError
+from runyard.format import count
 from runyard.reports.html import blocks, charts
-from runyard.reports.html.blocks import Html, count, element, join, number, paragraph, shown
+from runyard.reports.html.blocks import Html, element, join, number, paragraph, shown
 from runyard.reports.html.context import MOST_GROUPS, ReportContext, Section
 from runyard.reports.metrics import histograms
 
@@ -30,7 +31,7 @@ MOST_COMPARED = 12  # charts
 
 
 def metrics(context: ReportContext) -> Section | None:
-    """Each metric by group: a table, and how it spreads."""
+    """Each metric by group: its distribution and a table."""
     if not context.metrics or not any(s.count for s in context.whole.summaries.values()):
         return None
     parts: list[Html] = []
@@ -58,7 +59,7 @@ def _metric(context: ReportContext, name: str) -> list[Html]:
         about = f"mean ± {percent} interval of the mean"
     else:
         rows, heads = _rates(context, groups, name), ["rate", percent, "true", "n"]
-        about = f"every value is true or false: the rate of true with its {percent} interval"
+        about = f"true or false: the rate of true with its {percent} interval"
     if whole.missing:
         about += f"; {count(whole.missing, 'task')} without a value"
     labels = list(groups[0].labels) or [""]
@@ -117,7 +118,7 @@ def label_of(labels: dict[str, Any]) -> str:
     return ", ".join(f"{name} {shown(value, 24)}" for name, value in labels.items()) or "all tasks"
 
 
-# How values spread
+# Distributions
 
 
 def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
@@ -146,9 +147,9 @@ def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
         )
         beyond = f", {outside:,} outside" if outside else ""
         rows.append(charts.Row(label_of(group.labels), marks, note + beyond, height=50))
-    what = "How values spread" if len(rows) == 1 else "How values spread in each group"
+    by = "" if len(rows) == 1 else " by group"
     key = join((charts.sign("diamond"), f" mean, with its {100 * context.level:g} % interval"))
-    return charts.chart(f"{what}: {name}", rows, scale, axis=name, key=key)
+    return charts.chart(f"Distribution of {name}{by}", rows, scale, axis=name, key=key)
 
 
 def _rate_plot(
@@ -201,11 +202,11 @@ def bin_edges(summary: Summary) -> NDArray[np.float64] | None:
     return edges if bool((np.diff(edges) > 0).all()) else None
 
 
-# How groups compare
+# Comparisons
 
 
 def comparison(context: ReportContext) -> Section | None:
-    """Groups against each other, metric by metric, in words and figures."""
+    """Comparisons of groups, metric by metric, in words and as charts."""
     parts: list[Html] = []
     left_out = 0
     for axis in context.axes:
@@ -222,7 +223,7 @@ def comparison(context: ReportContext) -> Section | None:
         more = context.command("report", context.result.name, "--metric", "NAME", "--by", "NAME")
         parts.append(
             paragraph(
-                f"{count(left_out, 'more comparison')} left out; choose with ",
+                f"{count(left_out, 'more comparison')} not shown; choose with ",
                 blocks.command(more),
                 class_="aside",
             )
@@ -231,7 +232,7 @@ def comparison(context: ReportContext) -> Section | None:
 
 
 def compared(context: ReportContext, axis: str, name: str) -> Compared:
-    """Every two groups of an axis; where there are many, each with the first that has values."""
+    """Every pair of groups of an axis; of many groups, each with the first that has values."""
     from runyard.reports.comparing import Compared, Groups, compare_each, groups_of
 
     result = context.result
@@ -244,7 +245,7 @@ def compared(context: ReportContext, axis: str, name: str) -> Compared:
     if len(named) > ALL_PAIRS:
         held = (np.count_nonzero(np.isfinite(values)) for values in found.values.values())
         baseline = next((label for label, n in zip(named, held, strict=True) if n > 1), None)
-    # From the last to the first, so that a difference is what the later one has more.
+    # From the last to the first: differences are later minus earlier.
     groups = Groups(dict(reversed(named.items())), found.paired, name)
     try:
         made = compare_each(groups, name, baseline=baseline, level=context.level)
@@ -271,13 +272,13 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
         label = " − ".join(side.removeprefix(f"{axis} ") for side in (each.a, each.b))
         low, high = each.interval.low, each.interval.high
         rows.append(charts.Estimate(label, low, each.effect, high, _effect(each)))
-    apart = sum(each.shown for each in found)
-    title = f"Difference in {name}: shown for {apart} of {len(found)}"
+    significant = sum(each.shown for each in found)
+    title = f"Difference in {name}: significant in {significant} of {len(found)} comparisons"
     if len(found) == 1:
-        title = f"Difference in {name}: {'shown' if apart else 'none shown'}"
+        title = f"Difference in {name}: {'significant' if significant else 'not significant'}"
     correction = found[0].correction
     key = (
-        f"difference with its {100 * context.level:g} % interval; clear of zero: groups differ; "
+        f"difference with its {100 * context.level:g} % interval; significant if it excludes zero; "
         + ("compared in pairs" if found[0].paired else "compared as independent groups")
         + f"; p from {found[0].method}"
         + (f", adjusted for {len(found)} comparisons by {correction}" if correction else "")
@@ -286,14 +287,21 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
 
 
 def in_words(found: Comparison) -> str:
-    """The comparison in words that leave open whether more is better."""
-    words = found.words()
-    if found.winner is not None:
-        low = found.b if found.winner == found.a else found.a
-        start = f"{found.winner} beats {low}"
-        words = words.replace(start, f"{found.winner} is higher than {low}", 1)
+    """The comparison in words, with the sign that the chart shows and no judgement of better."""
+    if found.winner is None:
+        words = found.words()
+    else:
+        higher = "higher" if found.effect > 0 else "lower"
+        words = f"{found.a} is {higher} than {found.b}: {_effect(found)}"
+        if found.interval.half > 0:
+            places = blocks.decimals(found.interval.half)
+            low, high = (number(end, places) for end in (found.interval.low, found.interval.high))
+            words += f" ({100 * found.interval.level:g} % CI {low} to {high})"
+        words += f", {found.count_words}"
+        if found.correction:
+            words += f", p adjusted by {found.correction}"
     if left_out := found.left_out_words():
-        words = f"{words}. Compared are {left_out}"
+        words = f"{words}. Based on {left_out}"
     return words.replace("p < ", "p\u00a0<\u00a0").replace(" ± ", "\u00a0±\u00a0")
 
 

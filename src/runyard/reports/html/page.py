@@ -1,4 +1,4 @@
-"""From sections to a file: the frame of the page, its style, and writing it whole or not at all."""
+"""From sections to a file: the frame of the page, its style, and writing the file atomically."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runyard import clock
+from runyard.format import count, duration
 from runyard.reports.html import account, findings
 from runyard.reports.html.blocks import (
     Html,
     command,
-    count,
     cut,
-    duration,
     element,
     join,
     moment,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 FILE = "report.html"
 OWN: Sequence[Maker] = (*account.OWN, findings.metrics, findings.comparison)
 
-# A browser that obeys this makes no request, whatever the page holds.
+# Browsers that honour this make no requests, no matter what the page contains.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
@@ -100,7 +99,7 @@ def _head(context: ReportContext) -> list[Html]:
         element("h1", context.result.name),
         paragraph(_what(context), class_="what"),
         element("p", state, class_="state"),
-        paragraph(f"{when}; {duration(stats.seconds)} of running in all.", class_="aside"),
+        paragraph(f"{when}; {duration(stats.seconds)} of run time.", class_="aside"),
     ]
     mixed = [
         paragraph(f"{line}.", class_="warning") for line in mixed_lines(context.result.mixed_code)
@@ -126,7 +125,7 @@ def _plural(name: str) -> str:
 
 
 def _unfinished(context: ReportContext) -> list[Html]:
-    row, runs = context.recorded.row, context.story.runs
+    row, runs = context.recorded.row, context.history.runs
     if not row.pending:
         return []
     why = ""
@@ -136,16 +135,21 @@ def _unfinished(context: ReportContext) -> list[Html]:
         why = f"its last run ended early: {runs[-1].reason}"
     elif runs:
         why = "its last run ended unexpectedly"
-    again: list[object] = [" To go on: ", command(context.command("resume", context.result.name))]
+    again: list[object] = [
+        " To continue: ",
+        command(context.command("resume", context.result.name)),
+    ]
     if context.by_value():
-        again = [" To go on, run its script again."]
-    told = f" {count(row.pending, 'task')} of {row.total:,} {_have(row.pending)} no outcome yet"
+        again = [" To continue, run its script again."]
+    unfinished = (
+        f" {count(row.pending, 'task')} of {row.total:,} {_have(row.pending)} no outcome yet"
+    )
     return [
         element(
             "p",
             element("strong", "Not finished."),
-            f"{told}{'; ' if why else ''}{why}.",
-            " Figures below cover what is recorded.",
+            f"{unfinished}{'; ' if why else ''}{why}.",
+            " The figures below cover what is recorded so far.",
             *([] if context.stats.workers else again),
             class_="warning",
             role="status",
@@ -170,5 +174,5 @@ def _section(at: int, section: Section) -> Html:
 
 
 def _foot() -> list[Html]:
-    told = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
-    return [paragraph(join((told, "This file is complete and makes no requests.")))]
+    written = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
+    return [paragraph(join((written, "This file is self-contained and makes no requests.")))]

@@ -1,4 +1,4 @@
-"""What workers did when: one lane a worker, over the time of a run.
+"""The timeline of workers: one lane per worker, over the time of a run.
 
 Each lane keeps how long it was busy in each of `BINS` equal parts of the run, so that a timeline
 has the same size for a hundred tasks and for ten million.
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from runyard.reports.html.blocks import Html, count, duration, join
+from runyard.format import count, duration
+from runyard.reports.html.blocks import Html, join
 from runyard.reports.html.charts import Row, Scale, chart, mark, outline, sign, span
-from runyard.reports.html.story import Run, Story
+from runyard.reports.html.history import Run, RunHistory
 from runyard.spec.status import Status
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ CHUNK = 1 << 18
 LANES_SHOWN = 16
 RUNS_SHOWN = 5
 TASKS_SHOWN = 300
-"""So many tasks of a run are drawn one by one; more become the share of time that was busy."""
+"""Up to this many tasks of a run are drawn one by one; otherwise the share of busy time is."""
 
 MARKS = 60
-"""Parts of a run in which failures and retries are marked, each once."""
+"""Parts of a run, in each of which failures and retries are marked once."""
 
 IDLE = 0.02  # a part of the run with less work than this share of it was idle
 _LANES = 65_536  # an outcome's worker is engine × this + lane
@@ -39,7 +40,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass
-class Drawn:
+class TaskBar:
     """One task, to be drawn by itself or marked."""
 
     task: int
@@ -59,11 +60,11 @@ class Lane:
     last: float = 0.0  # when its last task ended, in seconds from the run's start
     failed: Ints = field(default_factory=lambda: np.zeros(MARKS, np.int64))
     retried: Ints = field(default_factory=lambda: np.zeros(MARKS, np.int64))
-    drawn: list[Drawn] = field(default_factory=list)  # where there are few
+    bars: list[TaskBar] = field(default_factory=list)  # where there are few
 
 
 @dataclass
-class Lanes:
+class RunLanes:
     """What the workers of one run did."""
 
     engine: int
@@ -92,7 +93,7 @@ class Lanes:
 
     @property
     def tail(self) -> float:
-        """How long the last worker went on after the first one had nothing left to do."""
+        """How long the last worker worked after the first one had finished."""
         ends = [lane.last for lane in self.lanes.values()]
         return max(ends) - min(ends)
 
@@ -105,14 +106,14 @@ class Lanes:
 
 
 def _gap(shares: Floats) -> int:
-    """The longest row of idle parts that has work on both sides."""
+    """The most idle parts in a row between two with work."""
     at = np.flatnonzero(shares >= IDLE)
     return int(np.diff(at).max() - 1) if len(at) > 1 else 0
 
 
-def read_lanes(columns: Columns, story: Story) -> list[Lanes]:
+def read_lanes(columns: Columns, history: RunHistory) -> list[RunLanes]:
     """The latest runs that have outcomes, oldest first."""
-    runs = [_lanes(engine, story, *found) for engine, found in _spans(columns).items()]
+    runs = [_lanes(engine, history, *found) for engine, found in _spans(columns).items()]
     latest = sorted(runs, key=lambda run: run.start)[-RUNS_SHOWN:]
     by_engine = {run.engine: run for run in latest}
     for part in _parts(columns):
@@ -123,14 +124,14 @@ def read_lanes(columns: Columns, story: Story) -> list[Lanes]:
     return latest
 
 
-def _lanes(engine: int, story: Story, first: float, last: float, tasks: int) -> Lanes:
-    run = story.run_of(engine)
+def _lanes(engine: int, history: RunHistory, first: float, last: float, tasks: int) -> RunLanes:
+    run = history.run_of(engine)
     start = first if run is None else min(run.started, first)
-    return Lanes(engine, start, max(last, run.ended or last if run else last), run, tasks)
+    return RunLanes(engine, start, max(last, run.ended or last if run else last), run, tasks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _OutcomeColumns:
     """Some outcomes that ran on a worker."""
 
     task: Ints
@@ -142,14 +143,14 @@ class _Part:
     retried: NDArray[np.bool_]
 
 
-def _parts(columns: Columns) -> Iterator[_Part]:
+def _parts(columns: Columns) -> Iterator[_OutcomeColumns]:
     names = ("status", "worker", "started", "seconds", "attempt")
     status, worker, started, seconds, attempt = (columns.fixed(name) for name in names)
     for low in range(0, columns.total, CHUNK):
         rows = slice(low, low + CHUNK)
         ran = np.flatnonzero((worker[rows] >= _LANES) & (status[rows] > 0)) + low
         if len(ran):
-            yield _Part(
+            yield _OutcomeColumns(
                 ran,
                 worker[ran] // _LANES,
                 worker[ran] % _LANES,
@@ -177,7 +178,7 @@ def _spans(columns: Columns) -> dict[int, tuple[float, float, int]]:
     return found
 
 
-def _fill(run: Lanes, part: _Part, rows: Ints) -> None:
+def _fill(run: RunLanes, part: _OutcomeColumns, rows: Ints) -> None:
     """Add tasks to the lanes of their run."""
     start = np.clip(part.start[rows] - run.start, 0, run.seconds)
     end = np.minimum(start + part.seconds[rows], run.seconds)
@@ -190,11 +191,13 @@ def _fill(run: Lanes, part: _Part, rows: Ints) -> None:
         for held, which in ((lane.failed, part.failed), (lane.retried, part.retried)):
             held += _marked(start[mine & which[rows]], run.seconds)
         if run.tasks <= TASKS_SHOWN:
-            lane.drawn += [_drawn(part, rows[at], float(start[at])) for at in np.flatnonzero(mine)]
+            lane.bars += [
+                _task_bar(part, rows[at], float(start[at])) for at in np.flatnonzero(mine)
+            ]
 
 
-def _drawn(part: _Part, row: int, start: float) -> Drawn:
-    return Drawn(
+def _task_bar(part: _OutcomeColumns, row: int, start: float) -> TaskBar:
+    return TaskBar(
         int(part.task[row]),
         start,
         float(part.seconds[row]),
@@ -228,13 +231,13 @@ def busy_time(start: Floats, end: Floats, width: float) -> Floats:
 # Drawing
 
 
-def draw(run: Lanes, story: Story, batch: str) -> Html:
+def draw(run: RunLanes, history: RunHistory, batch: str) -> Html:
     """One run's chart, titled with what it shows."""
     scale = Scale.over((0.0, run.seconds), zero=True, margin=0.0)
     each = run.tasks <= TASKS_SHOWN
     lost = [
         (_since(run, at), worker, why)
-        for engine, at, worker, why in story.lost
+        for engine, at, worker, why in history.lost
         if engine == run.engine
     ]
     rows = []
@@ -246,25 +249,25 @@ def draw(run: Lanes, story: Story, batch: str) -> Html:
             mark("cross", scale.at(at), 5, f"lost: {why}") for at, w, why in lost if w in numbers
         ]
         rows.append(_row(group, run, join(marks)))
-    retried = [_since(run, at) for engine, at in story.retried if engine == run.engine]
+    retried = [_since(run, at) for engine, at in history.retried if engine == run.engine]
     if retried:
         rows.append(_retries(retried, scale, run))
     return chart(
         _title(run),
         rows,
         scale,
-        axis="seconds from the start of the run",
+        axis="seconds since the start of the run",
         key=_key(run, each, bool(lost), bool(retried)),
     )
 
 
-def _since(run: Lanes, at: float) -> float:
+def _since(run: RunLanes, at: float) -> float:
     """Seconds from the start of the run; what came after its last outcome stands at its end."""
     return min(max(at - run.start, 0.0), run.seconds)
 
 
 def _grouped(lanes: list[Lane]) -> list[list[Lane]]:
-    """Lanes, or neighbours together where there are many."""
+    """RunLanes in groups of neighbours, if there are many."""
     ordered = sorted(lanes, key=lambda lane: lane.number)
     size = -(-len(ordered) // LANES_SHOWN)
     return [ordered[at : at + size] for at in range(0, len(ordered), size)]
@@ -272,19 +275,19 @@ def _grouped(lanes: list[Lane]) -> list[list[Lane]]:
 
 def _one_by_one(lane: Lane, scale: Scale, batch: str) -> list[Html]:
     marks = []
-    for task in lane.drawn:
+    for task in lane.bars:
         end = "failed after" if task.failed else "took"
         again = ", after a retry" if task.retried else ""
-        told = f"{batch}/{task.task} {end} {duration(task.seconds)}{again}"
+        tooltip = f"{batch}/{task.task} {end} {duration(task.seconds)}{again}"
         kind = "bar failed" if task.failed else "bar"
-        marks.append(span(scale, task.start, task.start + task.seconds, 10, 16, kind, told))
+        marks.append(span(scale, task.start, task.start + task.seconds, 10, 16, kind, tooltip))
         if task.failed or task.retried:
             shape = "square" if task.failed else "triangle"
-            marks.append(mark(shape, scale.at(task.start + task.seconds / 2), 5, told))
+            marks.append(mark(shape, scale.at(task.start + task.seconds / 2), 5, tooltip))
     return marks
 
 
-def _shares(group: list[Lane], scale: Scale, run: Lanes) -> list[Html]:
+def _shares(group: list[Lane], scale: Scale, run: RunLanes) -> list[Html]:
     total = sum((lane.busy for lane in group), np.zeros(BINS))
     shares = (total / (run.width * len(group))).tolist()
     failed = sum((lane.failed for lane in group), np.zeros(MARKS, np.int64))
@@ -294,7 +297,7 @@ def _shares(group: list[Lane], scale: Scale, run: Lanes) -> list[Html]:
     ]
 
 
-def _marks(shape: str, counts: Ints, scale: Scale, run: Lanes, one: str) -> list[Html]:
+def _marks(shape: str, counts: Ints, scale: Scale, run: RunLanes, one: str) -> list[Html]:
     """A mark for each part of the run in which there was one or more."""
     many = "retries" if one == "retry" else None
     return [
@@ -304,7 +307,7 @@ def _marks(shape: str, counts: Ints, scale: Scale, run: Lanes, one: str) -> list
     ]
 
 
-def _row(group: list[Lane], run: Lanes, marks: Html) -> Row:
+def _row(group: list[Lane], run: RunLanes, marks: Html) -> Row:
     first, last = group[0].number, group[-1].number
     name = f"worker {first}" if first == last else f"workers {first}–{last}"
     busy = sum(float(lane.busy.sum()) for lane in group) / (run.seconds * len(group))
@@ -313,27 +316,25 @@ def _row(group: list[Lane], run: Lanes, marks: Html) -> Row:
     return Row(name, marks, note, height=30, spoken=f"{name}: {note}")
 
 
-def _retries(moments: list[float], scale: Scale, run: Lanes) -> Row:
+def _retries(moments: list[float], scale: Scale, run: RunLanes) -> Row:
     marks = _marks("triangle", _marked(np.array(moments), run.seconds), scale, run, "retry")
     return Row("retries", join(marks), count(len(moments), "retry", "retries"), height=16)
 
 
-def _title(run: Lanes) -> str:
+def _title(run: RunLanes) -> str:
     number = f"Run {run.run.number}: " if run.run else ""
     workers = count(len(run.lanes), "worker")
     title = f"{number}{workers}, busy {100 * run.busy:.0f} % of {duration(run.seconds)}"
     if len(run.lanes) > 1 and run.tail > 0.05 * run.seconds:
-        title += f"; the last to end worked {duration(run.tail)} longer than the first"
+        title += f"; the last worker ended {duration(run.tail)} after the first"
     gap, worker = run.longest_gap()
     if gap > 0.05 * run.seconds:
         title += f"; longest gap {duration(gap)} on worker {worker}"
     return title
 
 
-def _key(run: Lanes, each: bool, lost: bool, retried: bool) -> Html:
-    words: list[object] = [
-        "each bar is a task" if each else "height: share of the time that was spent in tasks"
-    ]
+def _key(run: RunLanes, each: bool, lost: bool, retried: bool) -> Html:
+    words: list[object] = ["each bar is a task" if each else "height: share of time spent in tasks"]
     if any(lane.failed.any() for lane in run.lanes.values()):
         words.append(join((sign("square"), " failed task")))
     if retried or (each and any(lane.retried.any() for lane in run.lanes.values())):

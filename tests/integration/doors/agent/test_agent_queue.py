@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import polars
 import pytest
 from agent_queue import Queue, opened
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +24,7 @@ from runyard.doors.agent.executor import once
 from runyard.doors.agent.inputs.arguments import TASK_FIELDS, USAGE
 from runyard.doors.agent.queue.exports import COLUMNS
 from runyard.errors import UsageError
+from runyard.reports.formats import FORMATS
 
 
 @pytest.fixture
@@ -295,6 +297,13 @@ def test_an_export_has_the_columns_and_stays_in_its_folder(queue: Queue, tmp_pat
     assert rows[1][:5] == ["queue/0", "'=HYPERLINK(1)", "simulate", "cancelled", "medium"]
     written = Path(queue.do("export").data["path"])
     assert [task["task_id"] for task in json.loads(written.read_text())] == ["queue/0"]
+    for name in FORMATS:
+        written = Path(queue.do("export", format=name).data["path"])
+        assert written.suffix == f".{name}"
+        assert written.stat().st_size
+    frame = polars.read_parquet(queue.do("export", format="parquet").data["path"])
+    assert frame.columns == list(COLUMNS)
+    assert frame["Task ID"].to_list() == ["queue/0"]
     outside = tmp_path / "outside"
     outside.mkdir()
     (queue.folder / "exports" / "link").symlink_to(outside)

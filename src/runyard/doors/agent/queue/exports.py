@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from runyard.doors.agent.inputs.arguments import BadCall
 from runyard.doors.agent.queue.ledger import Ledger
 from runyard.errors import BadName
-from runyard.reports.sheets import write_csv
-from runyard.spaces import inside, whole_file
+from runyard.reports.formats import Exportable, format_named
+from runyard.spaces import inside
 
-FORMATS = ("json", "csv")
 FOLDER = "exports"
 COLUMNS = {
     "Task ID": "task_id", "Name": "name", "Function": "function", "Status": "status",
@@ -24,6 +23,49 @@ COLUMNS = {
     "Retry Count": "retry_count", "Result": "result", "Error": "error",
 }  # fmt: skip
 _TIMES = {"created_at", "started_at", "completed_at"}
+_NUMBERS = {"execution_time": "double", "wait_time": "double", "retry_count": "int64"}
+_PAGE = 10_000
+
+
+class Results(Exportable):
+    """The results of a queue."""
+
+    def __init__(self, ledger: Ledger, redact: Callable[[Any], Any]) -> None:
+        self._ledger = ledger
+        self._redact = redact
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Every task that has ended."""
+        with self._ledger.yard.store.snapshot() as view:
+            for task in self._ledger.ended(view, self._ledger.row(view), None):
+                yield self._redact(task.document())
+
+    def rows(self) -> Iterator[list[Any]]:
+        """A column for each name in `COLUMNS`."""
+        yield list(COLUMNS)
+        for document in self.documents():
+            cells = (_cell(name, document[name]) for name in COLUMNS.values())
+            yield ["" if cell is None else cell for cell in cells]
+
+    def lines(self) -> Iterator[str]:
+        """Name, status, and the result or the error."""
+        for task in self.documents():
+            ended = json.dumps(task["result"]) if task["error"] is None else task["error"]
+            yield (
+                "  ".join(" ".join(str(task[n]).split()) for n in ("task_id", "name", "status"))
+                + "  "
+                + " ".join(ended.split())
+            )
+
+    def kinds(self) -> dict[str, str]:
+        """Text, except for counts and seconds."""
+        return {head: _NUMBERS.get(name, "string") for head, name in COLUMNS.items()}
+
+    def pages(self) -> Iterator[dict[str, Any]]:
+        """The rows, by column."""
+        documents = self.documents()
+        while page := list(islice(documents, _PAGE)):
+            yield {head: [_cell(n, each[n]) for each in page] for head, n in COLUMNS.items()}
 
 
 def export(
@@ -31,18 +73,7 @@ def export(
 ) -> tuple[Path, int]:
     """Write all results to a file; return its path and their number."""
     path = _place(ledger, kind, name)
-    count = 0
-
-    def documents() -> Iterable[dict[str, Any]]:
-        nonlocal count
-        with ledger.yard.store.snapshot() as view:
-            for task in ledger.ended(view, ledger.row(view), None):
-                count += 1
-                yield redact(task.document())
-
-    with whole_file(path) as place, place.open("w", newline="", encoding="utf-8") as file:
-        (_write_csv if kind == "csv" else _write_json)(file, documents())
-    return path, count
+    return path, format_named(kind).write(Results(ledger, redact), path)
 
 
 def _place(ledger: Ledger, kind: str, name: str | None) -> Path:
@@ -58,22 +89,9 @@ def _place(ledger: Ledger, kind: str, name: str | None) -> Path:
     return path
 
 
-def _write_json(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
-    file.write("[")
-    for at, document in enumerate(documents):
-        file.write(",\n" if at else "\n")
-        json.dump(document, file)
-    file.write("\n]\n")
-
-
-def _write_csv(file: TextIO, documents: Iterable[dict[str, Any]]) -> None:
-    rows = ([_cell(name, told[name]) for name in COLUMNS.values()] for told in documents)
-    write_csv(file, chain([COLUMNS], rows))
-
-
 def _cell(name: str, value: Any) -> Any:
     if value is None:
-        return ""
+        return None
     if name in _TIMES:
         return datetime.fromtimestamp(value, UTC).isoformat()
     return json.dumps(value) if name == "result" else value

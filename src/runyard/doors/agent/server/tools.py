@@ -23,6 +23,7 @@ from runyard.doors.agent.queue import messages
 from runyard.doors.agent.queue.model import Response
 from runyard.doors.agent.server.wire import wired
 from runyard.errors import RunyardError
+from runyard.reports.formats import FORMATS
 
 WAIT_MOST = 60.0
 MOST_DATA = 2900
@@ -188,7 +189,7 @@ def _look_tools(server: MCPServer, act: Any) -> None:
 
     @server.tool(description="Write all results to a file in the yard's export folder.")
     async def export(
-        format: Annotated[str, Field(description="json or csv")] = "json",  # noqa: A002
+        format: Annotated[str, Field(description=", ".join(FORMATS))] = "json",  # noqa: A002
         output_file: Annotated[str | None, Field(description="a plain file name")] = None,
     ) -> Structured:
         return await act("export", format=format, output_file=output_file)  # type: ignore[no-any-return]

@@ -11,8 +11,9 @@ from runyard.doors.malice.report.statistics import NONE, Records, winners
 from runyard.doors.malice.report.summary import percents
 from runyard.doors.malice.society.state import MALLORY, NAMES
 from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE
+from runyard.format import count
 from runyard.reports.html import Html, Row, Scale, bar_chart, chart, element, histogram, join, safe
-from runyard.reports.html.blocks import count, number
+from runyard.reports.html.blocks import number
 from runyard.reports.html.charts import mark, outline, sign
 from runyard.stats import Quantiles
 

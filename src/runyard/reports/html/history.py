@@ -1,4 +1,4 @@
-"""The story of a batch, read once from its audit log: its runs, retries, lost workers, alerts.
+"""What happened to a batch, read once from its audit log: its runs, retries, lost workers, alerts.
 
 The log may hold millions of lines; what is kept of them here is bounded.
 """
@@ -18,14 +18,14 @@ from runyard.reports.html.blocks import cut
 MOST_ALERTS = 200
 MOST_MOMENTS = 5000
 EXAMPLES = 3
-LONGEST = 500  # characters of what was said
+LONGEST = 500  # characters of a message
 LOUD = frozenset({"warning", "error", "critical", "alert"})
-"""Levels of what a task says that a person should read."""
+"""Levels of events from tasks that become alerts."""
 
 
 @dataclass
 class Run:
-    """One run of the batch: from its start to its end, or as far as is known."""
+    """One run of the batch: from its start to its end, if known."""
 
     number: int
     engine: int
@@ -33,14 +33,14 @@ class Run:
     backend: str
     workers: int
     ended: float | None = None
-    reason: str = ""  # why it ended; "" while that is not known
+    reason: str = ""  # why it ended; "" if unknown
     done: int | None = None  # tasks with an outcome at its end
     described: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Alert:
-    """Something that a person should read, and how often it was said."""
+    """A message that a person should read, and how often it occurred."""
 
     kind: str
     level: str
@@ -51,16 +51,16 @@ class Alert:
 
 
 @dataclass
-class Story:
+class RunHistory:
     """What happened, in the order of the log."""
 
     runs: list[Run] = field(default_factory=list)
     alerts: dict[tuple[str, str, str], Alert] = field(default_factory=dict)
-    more_alerts: int = 0  # that found no room
+    more_alerts: int = 0  # beyond `MOST_ALERTS`
     retries: Counter[str] = field(default_factory=Counter)  # by error class
     retried: list[tuple[int, float]] = field(default_factory=list)  # engine, when; the first ones
     lost: list[tuple[int, float, int, str]] = field(default_factory=list)  # ... worker, why
-    trouble: str = ""  # what is wrong with the log itself
+    trouble: str = ""  # what is wrong with the log
 
     def take(self, event: dict[str, Any]) -> None:
         """Take in one event."""
@@ -69,7 +69,7 @@ class Story:
             reader(self, event)
 
     def alert(self, event: dict[str, Any], kind: str, level: str, text: str) -> None:
-        """Note something that a person should read; what is said again is counted."""
+        """Record a message; a repeated one is counted."""
         key = cut(kind, LONGEST), cut(level, LONGEST), cut(text, LONGEST)
         if key not in self.alerts:
             if len(self.alerts) >= MOST_ALERTS:
@@ -87,15 +87,15 @@ class Story:
         return next((run for run in reversed(self.runs) if run.engine == engine), None)
 
 
-def read_story(path: Path) -> Story:
-    """The story as far as the log can be read."""
-    story = Story()
+def read_history(path: Path) -> RunHistory:
+    """Read the history, as far as the log is intact."""
+    history = RunHistory()
     try:
         for event in _events(path):
-            story.take(event)
+            history.take(event)
     except RunyardError as error:
-        story.trouble = error.message
-    return story
+        history.trouble = error.message
+    return history
 
 
 def _events(path: Path) -> Iterable[dict[str, Any]]:
@@ -103,54 +103,54 @@ def _events(path: Path) -> Iterable[dict[str, Any]]:
     return found
 
 
-def _started(story: Story, event: dict[str, Any]) -> None:
-    number = len(story.runs) + 1
+def _started(history: RunHistory, event: dict[str, Any]) -> None:
+    number = len(history.runs) + 1
     run = Run(number, event["engine"], event["at"], event["backend"], event["workers"])
-    story.runs.append(run)
+    history.runs.append(run)
 
 
-def _described(story: Story, event: dict[str, Any]) -> None:
-    run = story.run_of(event["engine"])
+def _described(history: RunHistory, event: dict[str, Any]) -> None:
+    run = history.run_of(event["engine"])
     if run is not None:
         run.described = event
 
 
-def _ended(story: Story, event: dict[str, Any]) -> None:
-    run = story.run_of(event["engine"])
+def _ended(history: RunHistory, event: dict[str, Any]) -> None:
+    run = history.run_of(event["engine"])
     if run is not None:
         run.ended = event["at"]
         run.reason = event.get("reason", "finished")
         run.done = event["completed"] + event["failed"] + event["cancelled"]
 
 
-def _retried(story: Story, event: dict[str, Any]) -> None:
-    story.retries[event["error"]] += 1
-    if len(story.retried) < MOST_MOMENTS:
-        story.retried.append((event["engine"], event["at"]))
+def _retried(history: RunHistory, event: dict[str, Any]) -> None:
+    history.retries[event["error"]] += 1
+    if len(history.retried) < MOST_MOMENTS:
+        history.retried.append((event["engine"], event["at"]))
 
 
-def _lost(story: Story, event: dict[str, Any]) -> None:
-    if len(story.lost) < MOST_MOMENTS:
-        story.lost.append((event["engine"], event["at"], event["worker"], event["reason"]))
-    story.alert(event, "lost worker", "warning", event["reason"])
+def _lost(history: RunHistory, event: dict[str, Any]) -> None:
+    if len(history.lost) < MOST_MOMENTS:
+        history.lost.append((event["engine"], event["at"], event["worker"], event["reason"]))
+    history.alert(event, "lost worker", "warning", event["reason"])
 
 
-def _notice(story: Story, event: dict[str, Any]) -> None:
-    story.alert(event, "notice", event["level"], event["text"])
+def _notice(history: RunHistory, event: dict[str, Any]) -> None:
+    history.alert(event, "notice", event["level"], event["text"])
 
 
-def _code_changed(story: Story, event: dict[str, Any]) -> None:
-    story.alert(event, "changed code", event["level"], event["text"])
+def _code_changed(history: RunHistory, event: dict[str, Any]) -> None:
+    history.alert(event, "changed code", event["level"], event["text"])
 
 
-def _emitted(story: Story, event: dict[str, Any]) -> None:
+def _emitted(history: RunHistory, event: dict[str, Any]) -> None:
     data = event.get("data") or {}
     level = str(data.get("level", "")).lower()
     if event["kind"] == "alert" or level in LOUD:
         rest = {key: value for key, value in data.items() if key not in ("level", "message")}
-        said = [str(data["message"])] if "message" in data else []
-        text = " ".join(said + [f"{key}={value}" for key, value in rest.items()])
-        story.alert(event, event["kind"], level or "warning", text)
+        message = [str(data["message"])] if "message" in data else []
+        text = " ".join(message + [f"{key}={value}" for key, value in rest.items()])
+        history.alert(event, event["kind"], level or "warning", text)
 
 
 _READERS = {

@@ -1,0 +1,45 @@
+"""Counts, durations, rates and byte sizes as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 task`, `2,000 tasks`; `many` for a plural that is not just an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time span such as `3.2 ms` or `1 h 05 min`."""
+    rounded = float(f"{seconds:.3g}")  # before the unit is chosen
+    for limit, unit, name in ((1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (60.0, 1.0, "s")):
+        if rounded < limit:
+            value = seconds / unit
+            digits = math.floor(math.log10(rounded / unit)) + 1 if rounded > 0 else 2
+            return f"{value:.{max(0, 2 - digits)}f} {name}"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02} min"
+    return f"{hours // 24:,} d {hours % 24} h"
+
+
+def rate(per_second: float) -> str:
+    """A rate such as `1,200/s` or `4.5/min`."""
+    if per_second >= 10 or per_second == 0:
+        return f"{per_second:,.0f}/s"
+    return f"{per_second:.1f}/s" if per_second >= 0.1 else f"{per_second * 60:.1f}/min"
+
+
+def size(number: float) -> str:
+    """Bytes such as `12 B` or `3.4 GB`."""
+    if number < 1000:
+        return f"{number:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 999.95:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1000:,.1f} TB"
