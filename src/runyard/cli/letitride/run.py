@@ -184,7 +184,7 @@ def _played(
 
 
 def _show(session: Session, results: SimulationResults, verbosity: int) -> None:
-    from runyard.doors.letitride.report.words import hand_rows, histogram_text, summary
+    from runyard.doors.letitride.report.text import hand_rows, histogram_text, summary
 
     found = results.aggregate
     session.say(summary(found))

@@ -13,7 +13,7 @@ from runyard.doors.letitride.config.output import ChartConfig
 from runyard.doors.letitride.engine import columns
 from runyard.doors.letitride.report import charts
 from runyard.doors.letitride.report.aggregate import Aggregate
-from runyard.doors.letitride.report.words import histogram_text
+from runyard.doors.letitride.report.text import histogram_text
 
 
 def sessions(config: dict[str, Any], **cents: list[int]) -> Aggregate:

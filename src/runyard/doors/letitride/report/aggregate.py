@@ -195,7 +195,7 @@ class Aggregate:
 
     def summary(self) -> str:
         """A short text summary."""
-        from runyard.doors.letitride.report.words import summary
+        from runyard.doors.letitride.report.text import summary
 
         return summary(self)
 
