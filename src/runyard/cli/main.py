@@ -44,7 +44,7 @@ SECTIONS = {
     },
     "Doors": {
         "letitride": ("letitride:letitride", "Let It Ride: sessions simulated, answers exact."),
-        "malice": ("malice:malice", "A vote that one of seven wants to win by all means."),
+        "malice": ("malice:malice", "A vote that one of seven users wants to win at any cost."),
         "queue": ("queue:queue", "A queue for agents; a worker runs it in the background."),
         "mcp": ("mcp:mcp", "Let an agent use the queue: an MCP server (stdio)."),
     },
