@@ -92,7 +92,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         for each in found["ride"].values()
     ]
     return [
-        ("ev a hand", f"{_signed(found['ev'])} = {found['ev']['fraction']}"),
+        ("EV per hand", f"{_signed(found['ev'])} = {found['ev']['fraction']}"),
         ("by bet", by_bet),
         ("house edge", _percent(found["house_edge"])),
         ("average wager", f"{found['average_wager']['value']:.7f}"),

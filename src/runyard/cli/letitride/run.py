@@ -171,7 +171,7 @@ def _played(
         return controller.run_batch(batch, job, progress=progress, fresh=given["fresh"])
     from runyard.doors.letitride.simulate.until import read_condition, run_until
 
-    def on_look(verdict: Verdict, blocks: int) -> None:
+    def on_check(verdict: Verdict, blocks: int) -> None:
         note(f"{blocks * job.size:,} sessions: {verdict.text}")
 
     return run_until(
@@ -179,12 +179,12 @@ def _played(
         read_condition(given["until"]),
         progress=progress,
         fresh=given["fresh"],
-        on_look=on_look,
+        on_check=on_check,
     )
 
 
 def _show(session: Session, results: SimulationResults, verbosity: int) -> None:
-    from runyard.doors.letitride.report.words import hand_rows, histogram_text, summary
+    from runyard.doors.letitride.report.text import hand_rows, histogram_text, summary
 
     found = results.aggregate
     session.say(summary(found))

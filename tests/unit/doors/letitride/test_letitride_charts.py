@@ -13,8 +13,8 @@ from runyard.doors.letitride.config.output import ChartConfig
 from runyard.doors.letitride.engine import columns
 from runyard.doors.letitride.report import charts
 from runyard.doors.letitride.report.aggregate import Aggregate
-from runyard.doors.letitride.report.simulation import _figures as figures_table
-from runyard.doors.letitride.report.words import figure_lines, histogram_text
+from runyard.doors.letitride.report.section import _figures as figures_table
+from runyard.doors.letitride.report.text import figure_lines, histogram_text
 
 
 def sessions(config: dict[str, Any], **cents: list[int]) -> Aggregate:

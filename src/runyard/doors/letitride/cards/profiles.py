@@ -12,8 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runyard.doors.letitride.cards import cards as of
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES as NAMES
+from runyard.doors.letitride.cards.cards import (
+    FOUR_OF_A_KIND,
+    LOW_PAIR,
+    TENS_OR_BETTER,
+    THREE_OF_A_KIND,
+    TWO_PAIR,
+)
 from runyard.doors.letitride.cards.facts import HandFacts
 from runyard.doors.letitride.cards.tables import (
     Numbers,
@@ -67,10 +73,10 @@ def profile_of(cards: Sequence[int]) -> Profile:
 
 def _made(hand: HandFacts) -> str:
     if hand.of_a_kind > 2:
-        return NAMES[of.FOUR_OF_A_KIND if hand.of_a_kind == 4 else of.THREE_OF_A_KIND]
+        return NAMES[FOUR_OF_A_KIND if hand.of_a_kind == 4 else THREE_OF_A_KIND]
     if hand.pairs == 2:
-        return NAMES[of.TWO_PAIR]
-    return NAMES[of.TENS_OR_BETTER if hand.has_high_pair else of.LOW_PAIR]
+        return NAMES[TWO_PAIR]
+    return NAMES[TENS_OR_BETTER if hand.has_high_pair else LOW_PAIR]
 
 
 class Profiles(NamedTuple):

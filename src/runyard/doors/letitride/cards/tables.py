@@ -18,7 +18,26 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from runyard.doors.letitride.cards import cards as of
+from runyard.doors.letitride.cards.cards import (
+    ACE,
+    DECK,
+    FIVE_CARD_NAMES,
+    FLUSH,
+    FOUR_OF_A_KIND,
+    FULL_HOUSE,
+    HIGH_CARD,
+    LOW_PAIR,
+    RANKS,
+    ROYAL_FLUSH,
+    STRAIGHT,
+    STRAIGHT_FLUSH,
+    TEN,
+    TENS_OR_BETTER,
+    THREE_OF_A_KIND,
+    TWO_PAIR,
+    hand_text,
+    three_card_category,
+)
 from runyard.errors import UsageError
 
 Bytes = NDArray[np.uint8]
@@ -26,22 +45,22 @@ Numbers = NDArray[np.int32]
 Decide = Callable[[tuple[int, ...]], bool]
 Array = TypeVar("Array", bound=NDArray[Any])
 
-THREES, FOURS, FIVES = comb(of.DECK, 3), comb(of.DECK, 4), comb(of.DECK, 5)
-CATEGORIES = len(of.FIVE_CARD_NAMES)
-_FIVE = of.RANKS.index("5")
+THREES, FOURS, FIVES = comb(DECK, 3), comb(DECK, 4), comb(DECK, 5)
+CATEGORIES = len(FIVE_CARD_NAMES)
+_FIVE = RANKS.index("5")
 
-BINOMIAL = np.array([[comb(n, k) for n in range(of.DECK + 1)] for k in range(6)], dtype=np.int32)
+BINOMIAL = np.array([[comb(n, k) for n in range(DECK + 1)] for k in range(6)], dtype=np.int32)
 """`BINOMIAL[k, n]`: the number of ways to choose k of n."""
 
 
 def hands(size: int) -> Bytes:
     """All hands of `size` cards in the order of their numbers: a column each, cards ascending."""
     if size == 1:
-        return np.arange(of.DECK, dtype=np.uint8)[None, :]
+        return np.arange(DECK, dtype=np.uint8)[None, :]
     smaller = hands(size - 1)
-    found = np.empty((size, comb(of.DECK, size)), dtype=np.uint8)
+    found = np.empty((size, comb(DECK, size)), dtype=np.uint8)
     start = 0
-    for highest in range(size - 1, of.DECK):
+    for highest in range(size - 1, DECK):
         end = start + comb(highest, size - 1)
         found[:-1, start:end] = smaller[:, : end - start]
         found[-1, start:end] = highest
@@ -74,23 +93,23 @@ def five_categories() -> Bytes:
     first, second, third, fourth = same = ranks[1:] == ranks[:-1]
     equal = same.sum(axis=0, dtype=np.uint8)
     suited = (suits[1:] == suits[0]).all(axis=0)
-    wheel = (ranks[4] == of.ACE) & (ranks[3] == _FIVE)
+    wheel = (ranks[4] == ACE) & (ranks[3] == _FIVE)
     in_a_row = (equal == 0) & ((ranks[4] - ranks[0] == 4) | wheel)
     three = (first & second) | (second & third) | (third & fourth)
     four = (first & second & third) | (second & third & fourth)
     paired = np.select([first, second, third], ranks[:3], ranks[3])
-    found = np.full(FIVES, of.HIGH_CARD, dtype=np.uint8)
+    found = np.full(FIVES, HIGH_CARD, dtype=np.uint8)
     for category, hands_of_it in (
-        (of.LOW_PAIR, equal == 1),
-        (of.TENS_OR_BETTER, (equal == 1) & (paired >= of.TEN)),
-        (of.TWO_PAIR, equal == 2),
-        (of.THREE_OF_A_KIND, three),
-        (of.STRAIGHT, in_a_row),
-        (of.FLUSH, suited),
-        (of.FULL_HOUSE, equal == 3),
-        (of.FOUR_OF_A_KIND, four),
-        (of.STRAIGHT_FLUSH, suited & in_a_row),
-        (of.ROYAL_FLUSH, suited & in_a_row & (ranks[0] == of.TEN)),
+        (LOW_PAIR, equal == 1),
+        (TENS_OR_BETTER, (equal == 1) & (paired >= TEN)),
+        (TWO_PAIR, equal == 2),
+        (THREE_OF_A_KIND, three),
+        (STRAIGHT, in_a_row),
+        (FLUSH, suited),
+        (FULL_HOUSE, equal == 3),
+        (FOUR_OF_A_KIND, four),
+        (STRAIGHT_FLUSH, suited & in_a_row),
+        (ROYAL_FLUSH, suited & in_a_row & (ranks[0] == TEN)),
     ):
         found[hands_of_it] = category
     return _fixed(found)
@@ -99,7 +118,7 @@ def five_categories() -> Bytes:
 @cache
 def three_categories() -> Bytes:
     """The bonus category of every hand of three cards, by number."""
-    found = [of.three_card_category(row) for row in hands(3).T.tolist()]
+    found = [three_card_category(row) for row in hands(3).T.tolist()]
     return _fixed(np.array(found, dtype=np.uint8))
 
 
@@ -162,7 +181,7 @@ def kinds(size: int) -> Kinds:
     for card in cards:
         held[card & 3, np.arange(len(card))] |= np.int64(1) << (card >> 2).astype(np.int64)
     held.sort(axis=0)
-    key = (held << np.arange(0, of.DECK, len(of.RANKS))[:, None]).sum(axis=0)
+    key = (held << np.arange(0, DECK, len(RANKS))[:, None]).sum(axis=0)
     _, examples, kind = np.unique(key, return_index=True, return_inverse=True)
     return Kinds(_fixed(examples.astype(np.int32)), _fixed(kind.astype(np.int32)))
 
@@ -182,7 +201,7 @@ def _answers(ride: Decide, cards: Bytes) -> Bytes:
             found[number] = bool(ride(tuple(hand)))
         except Exception as error:
             raise UsageError(
-                f"the strategy failed on {of.hand_text(hand)}: {type(error).__name__}: {error}",
+                f"the strategy failed on {hand_text(hand)}: {type(error).__name__}: {error}",
                 hint="it is called for every hand of three cards and of four",
             ) from error
     return _fixed(found)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from runyard.doors.letitride.config import model as of
+from runyard.doors.letitride.config import model
 from runyard.doors.letitride.config.output import Section
 from runyard.errors import UsageError
 
@@ -60,7 +60,7 @@ REFUSED_KEYS = {
 """Keys that accept only null."""
 
 
-def read_config(data: Mapping[str, Any]) -> of.FullConfig:
+def read_config(data: Mapping[str, Any]) -> model.FullConfig:
     """Read a configuration from plain values."""
     from runyard.doors.letitride.config.consistency import check_rules
 
@@ -71,9 +71,9 @@ def read_config(data: Mapping[str, Any]) -> of.FullConfig:
         )
     given = _without_empty(data)
     _refuse_known(given)
-    _refuse_unknown(given, of.FullConfig, "")
+    _refuse_unknown(given, model.FullConfig, "")
     try:
-        config = msgspec.convert(given, of.FullConfig)
+        config = msgspec.convert(given, model.FullConfig)
     except msgspec.ValidationError as error:
         _explain(error, given)
     check_rules(config)
@@ -205,7 +205,7 @@ def _limits(path: str) -> str:
 
 def _kind_at(path: str) -> Any:
     """The type of a key's value."""
-    kind: Any = of.FullConfig
+    kind: Any = model.FullConfig
     for name in re.findall(r"[^.\[\]\d][^.\[\]]*", path):
         part = next((p for p, _ in _parts(kind)), kind)
         kind = next(f.type for f in msgspec.structs.fields(part) if f.name == name)

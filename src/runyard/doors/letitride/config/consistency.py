@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runyard.doors.letitride.config import model as of
+from runyard.doors.letitride.config import model
 from runyard.doors.letitride.config.checks import MOST_HANDS_LOGGED, refuse
 from runyard.doors.letitride.config.conditions import parse
 from runyard.errors import UsageError
@@ -27,13 +27,13 @@ MILLIONTHS = frozenset(
 )
 """Keys with shares, which are played in millionths."""
 
-PAYS = frozenset({*of.CustomMainTableConfig.__struct_fields__,
-                  *of.CustomBonusTableConfig.__struct_fields__})  # fmt: skip
+PAYS = frozenset({*model.CustomMainTableConfig.__struct_fields__,
+                  *model.CustomBonusTableConfig.__struct_fields__})  # fmt: skip
 MOST_CENTS = (1 << 62) // 2_000_000
 """Sums of cents stay below this, so that their millionths fit into 64 bits."""
 
 
-def check_rules(config: of.FullConfig) -> None:
+def check_rules(config: model.FullConfig) -> None:
     """Refuse contradictory settings."""
     _check_digits(config)
     _check_blocks(config)
@@ -60,7 +60,7 @@ def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
             yield from _walk(inner, f"{path}[{at}]")
 
 
-def _check_digits(config: of.FullConfig) -> None:
+def _check_digits(config: model.FullConfig) -> None:
     wanted = (
         (CENTS, 100, "money is in whole cents", "use at most two decimals"),
         (MILLIONTHS, 1_000_000, "it has too many decimals", "use at most six decimals"),
@@ -72,7 +72,7 @@ def _check_digits(config: of.FullConfig) -> None:
                 refuse(path, value, problem, allowed)
 
 
-def _check_blocks(config: of.FullConfig) -> None:
+def _check_blocks(config: model.FullConfig) -> None:
     """Refuse blocks of types that are not chosen, since they have no effect."""
     for path, part in (
         ("bankroll.betting_system", config.bankroll.betting_system),
@@ -104,7 +104,7 @@ def _check_blocks(config: of.FullConfig) -> None:
 _NO_BLOCK = frozenset({"type", "enabled", "paytable", "limits"})
 
 
-def _check_bets(config: of.FullConfig) -> None:
+def _check_bets(config: model.FullConfig) -> None:
     bankroll = config.bankroll
     if bankroll.starting_amount < 3 * bankroll.base_bet:
         refuse("bankroll.starting_amount", bankroll.starting_amount, "it doesn't cover three bets",
@@ -124,7 +124,7 @@ def _check_bets(config: of.FullConfig) -> None:
                f"bets lie between {low or 0:g} and max_bet")  # fmt: skip
 
 
-def _check_strategy(config: of.FullConfig) -> None:
+def _check_strategy(config: model.FullConfig) -> None:
     if config.strategy.type != "custom":
         return
     custom = config.strategy.custom
@@ -140,7 +140,7 @@ def _check_strategy(config: of.FullConfig) -> None:
                 raise UsageError(f"{path}: {error.message}", hint=error.hint) from None
 
 
-def _check_bonus(config: of.FullConfig) -> None:
+def _check_bonus(config: model.FullConfig) -> None:
     bonus, limits = config.bonus_strategy, config.bonus_strategy.limits
     other = config.paytables.bonus.type
     if bonus.paytable is not None and other not in (None, bonus.paytable):
@@ -166,7 +166,7 @@ def _check_bonus(config: of.FullConfig) -> None:
         _check_amounts(bonus)
 
 
-def _check_tiers(scaling: of.ScalingConfig) -> None:
+def _check_tiers(scaling: model.ScalingConfig) -> None:
     path = "bonus_strategy.bankroll_conditional.scaling"
     if scaling.enabled and not scaling.tiers:
         refuse(f"{path}.tiers", [], "scaling is enabled", "at least one tier")
@@ -176,7 +176,7 @@ def _check_tiers(scaling: of.ScalingConfig) -> None:
                    f"more than {tier.min_profit:g}, or null")  # fmt: skip
 
 
-def _check_amounts(bonus: of.BonusStrategyConfig) -> None:
+def _check_amounts(bonus: model.BonusStrategyConfig) -> None:
     """Refuse written amounts that the table doesn't accept."""
     limits = bonus.limits
     for path, key, value in _walk(msgspec.to_builtins(bonus), "bonus_strategy"):
@@ -189,7 +189,7 @@ def _check_amounts(bonus: of.BonusStrategyConfig) -> None:
                    "(bonus_strategy.limits)")  # fmt: skip
 
 
-def _check_size(config: of.FullConfig) -> None:
+def _check_size(config: model.FullConfig) -> None:
     played = config.simulation
     hands = played.num_sessions * played.hands_per_session * config.table.num_seats
     if config.records_hands and hands > MOST_HANDS_LOGGED:

@@ -14,7 +14,7 @@ import numpy as np
 from runyard.attempt.context import Context
 from runyard.doors.letitride.cards.generator import session_seeds
 from runyard.doors.letitride.config.model import FullConfig
-from runyard.doors.letitride.engine import columns as of
+from runyard.doors.letitride.engine.columns import packed
 from runyard.doors.letitride.engine.play import Played, game_from, play, play_plain
 from runyard.doors.letitride.engine.reference import Players
 from runyard.doors.letitride.game.money import dollars
@@ -96,7 +96,7 @@ def _value(played: Played, seats: int, hands: int) -> dict[str, Any]:
         "won": int((profit > 0).sum()),
         "profit": dollars(int(profit.sum())),
         "wagered": dollars(int(columns["total_wagered"].sum())),
-        "columns": of.packed(columns),
+        "columns": packed(columns),
     }
     if played.log is not None:
         kept = np.arange(hands)[None, :] < columns["hands_played"][:, None]

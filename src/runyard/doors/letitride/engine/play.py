@@ -24,8 +24,8 @@ from runyard.doors.letitride.cache import has_happened, note_happened
 from runyard.doors.letitride.cards.generator import Seeds
 from runyard.doors.letitride.cards.tables import CATEGORIES
 from runyard.doors.letitride.config.model import FullConfig
-from runyard.doors.letitride.engine import columns as of
 from runyard.doors.letitride.engine import reference
+from runyard.doors.letitride.engine.columns import COUNTS, NAMES, PERCENT, Columns, joined
 from runyard.doors.letitride.game.game import Game, game_of
 from runyard.spec.codec import decode, encode
 
@@ -37,7 +37,7 @@ Tick = Callable[[int], object]
 class Played:
     """Sessions that were played, and their hands if requested."""
 
-    columns: of.Columns
+    columns: Columns
     log: Log | None  # a line for each hand, with room for all hands in each row
 
 
@@ -57,7 +57,7 @@ def play(game: Game, seeds: Seeds, *, log: bool = False, step: int = 0, tick: Ti
 
     sessions = len(seeds)
     rows = sessions * game.seats
-    whole = np.zeros((len(of.NAMES), rows), np.int64)
+    whole = np.zeros((len(NAMES), rows), np.int64)
     percent = np.zeros(rows, np.float64)
     counts = np.zeros((rows, CATEGORIES), np.int32)
     lines = np.zeros((rows * game.hands if log else 0, kernel.LOG_WIDTH), np.int64)
@@ -66,8 +66,8 @@ def play(game: Game, seeds: Seeds, *, log: bool = False, step: int = 0, tick: Ti
         high = min(low + (step or sessions), sessions)
         kernel.play(rules, lookup, seeds, low, high, whole, percent, counts, lines)
         tick(high)
-    found: of.Columns = dict(zip(of.NAMES, whole, strict=True))
-    found |= {of.PERCENT: percent, of.COUNTS: counts}
+    found: Columns = dict(zip(NAMES, whole, strict=True))
+    found |= {PERCENT: percent, COUNTS: counts}
     return Played(found, lines if log else None)
 
 
@@ -88,7 +88,7 @@ def play_plain(
         first = low * game.seats * game.hands
         parts.append(reference.play_sessions(game, chunk, players, lines[first:] if log else None))
         tick(low + len(chunk))
-    return Played(of.joined(parts), lines if log else None)
+    return Played(joined(parts), lines if log else None)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from runyard.doors.letitride.config import model as of
+from runyard.doors.letitride.config import model
 from runyard.doors.letitride.game.money import MILLIONTH, cents, millionths
 from runyard.errors import UsageError
 
@@ -93,8 +93,8 @@ class ProportionalSystem:
 class BettingSystemFactory:
     """Makes a new instance of the configured system for each session and seat."""
 
-    def __init__(self, config: of.FullConfig | of.BankrollConfig) -> None:
-        bankroll = config.bankroll if isinstance(config, of.FullConfig) else config
+    def __init__(self, config: model.FullConfig | model.BankrollConfig) -> None:
+        bankroll = config.bankroll if isinstance(config, model.FullConfig) else config
         self.rule = rule_of(bankroll)
 
     def create(self) -> BettingSystem:
@@ -104,7 +104,7 @@ class BettingSystemFactory:
         return ProportionalSystem(self.rule)
 
 
-def rule_of(bankroll: of.BankrollConfig) -> Rule:
+def rule_of(bankroll: model.BankrollConfig) -> Rule:
     """The rule of a configuration's betting system."""
     system = bankroll.betting_system
     if system.type == "flat":
@@ -112,8 +112,8 @@ def rule_of(bankroll: of.BankrollConfig) -> Rule:
     return _MAKERS[system.type](bankroll)
 
 
-def _proportional(bankroll: of.BankrollConfig) -> Rule:
-    block = bankroll.betting_system.proportional or of.ProportionalConfig()
+def _proportional(bankroll: model.BankrollConfig) -> Rule:
+    block = bankroll.betting_system.proportional or model.ProportionalConfig()
     return Proportion(
         millionths(block.bankroll_percentage),
         cents(block.round_to),
@@ -122,9 +122,9 @@ def _proportional(bankroll: of.BankrollConfig) -> Rule:
     )
 
 
-def _martingale(bankroll: of.BankrollConfig) -> Rule:
+def _martingale(bankroll: model.BankrollConfig) -> Rule:
     """The base bet is the first level; further losses stay on the last one."""
-    block = bankroll.betting_system.martingale or of.MartingaleConfig()
+    block = bankroll.betting_system.martingale or model.MartingaleConfig()
     rungs = range(block.max_progressions)
     return Ladder(
         _multiplied(bankroll.base_bet, block.loss_multiplier, block.max_bet, len(rungs)),
@@ -133,8 +133,8 @@ def _martingale(bankroll: of.BankrollConfig) -> Rule:
     )
 
 
-def _reverse_martingale(bankroll: of.BankrollConfig) -> Rule:
-    block = bankroll.betting_system.reverse_martingale or of.ReverseMartingaleConfig()
+def _reverse_martingale(bankroll: model.BankrollConfig) -> Rule:
+    block = bankroll.betting_system.reverse_martingale or model.ReverseMartingaleConfig()
     return _pressed(
         bankroll.base_bet,
         block.win_multiplier,
@@ -144,8 +144,8 @@ def _reverse_martingale(bankroll: of.BankrollConfig) -> Rule:
     )
 
 
-def _paroli(bankroll: of.BankrollConfig) -> Rule:
-    block = bankroll.betting_system.paroli or of.ParoliConfig()
+def _paroli(bankroll: model.BankrollConfig) -> Rule:
+    block = bankroll.betting_system.paroli or model.ParoliConfig()
     return _pressed(
         bankroll.base_bet, block.win_multiplier, block.max_bet, block.wins_before_reset, back=True
     )
@@ -161,9 +161,9 @@ def _pressed(base: float, factor: float, most: float, wins: int, *, back: bool) 
     )
 
 
-def _dalembert(bankroll: of.BankrollConfig) -> Rule:
+def _dalembert(bankroll: model.BankrollConfig) -> Rule:
     """A rung for each possible bet."""
-    block = bankroll.betting_system.dalembert or of.DalembertConfig()
+    block = bankroll.betting_system.dalembert or model.DalembertConfig()
     low, high = cents(block.min_bet), cents(block.max_bet)
     more, less = cents(block.unit), cents(block.decrease_unit)
     bets = [min(max(cents(bankroll.base_bet), low), high)]
@@ -187,8 +187,8 @@ def _dalembert(bankroll: of.BankrollConfig) -> Rule:
     return Ladder(tuple(bets), tuple(after_win), tuple(after_loss))
 
 
-def _fibonacci(bankroll: of.BankrollConfig) -> Rule:
-    block = bankroll.betting_system.fibonacci or of.FibonacciConfig()
+def _fibonacci(bankroll: model.BankrollConfig) -> Rule:
+    block = bankroll.betting_system.fibonacci or model.FibonacciConfig()
     numbers = [1, 1]
     while len(numbers) <= block.max_position:
         numbers.append(numbers[-1] + numbers[-2])
@@ -209,7 +209,7 @@ def _multiplied(base: float, factor: float, most: float, rungs: int) -> tuple[in
     return tuple(bets)
 
 
-_MAKERS: dict[str, Callable[[of.BankrollConfig], Rule]] = {
+_MAKERS: dict[str, Callable[[model.BankrollConfig], Rule]] = {
     "proportional": _proportional,
     "martingale": _martingale,
     "reverse_martingale": _reverse_martingale,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from runyard.doors.letitride.config import model as of
+from runyard.doors.letitride.config import model
 from runyard.doors.letitride.game.money import MILLIONTH, cents, millionths
 
 ANYTHING = 1 << 62
@@ -138,7 +138,7 @@ def bonus_of(rule: Rule | None) -> BonusStrategy | None:
     return None if rule is None else ConditionalBonus(rule)
 
 
-def rule_of(config: of.FullConfig) -> Rule | None:
+def rule_of(config: model.FullConfig) -> Rule | None:
     """The rule of a configuration's bonus strategy; None if it never bets."""
     bonus = config.bonus_strategy
     if not bonus.enabled or bonus.type == "never":
@@ -146,17 +146,17 @@ def rule_of(config: of.FullConfig) -> Rule | None:
     each = bonus.limits
     limits = BonusLimits(cents(each.min_bet), cents(each.max_bet), cents(each.increment))
     if bonus.type == "streak_based":
-        return _streaks(bonus.streak_based or of.StreakBasedConfig(), limits)
+        return _streaks(bonus.streak_based or model.StreakBasedConfig(), limits)
     if bonus.type == "bankroll_conditional":
-        block = bonus.bankroll_conditional or of.BankrollConditionalConfig()
+        block = bonus.bankroll_conditional or model.BankrollConditionalConfig()
         return _conditions(block, cents(config.bankroll.starting_amount), limits)
     return _fixed(_amount(bonus, cents(config.bankroll.base_bet)), limits)
 
 
-def _amount(bonus: of.BonusStrategyConfig, base_bet: int) -> int:
+def _amount(bonus: model.BonusStrategyConfig, base_bet: int) -> int:
     if bonus.type == "always":
-        return cents((bonus.always or of.AlwaysBonusConfig()).amount)
-    static = bonus.static or of.StaticBonusConfig()
+        return cents((bonus.always or model.AlwaysBonusConfig()).amount)
+    static = bonus.static or model.StaticBonusConfig()
     if static.ratio is not None:
         return base_bet * millionths(static.ratio) // MILLIONTH
     return cents(1.0 if static.amount is None else static.amount)
@@ -166,7 +166,9 @@ def _fixed(amount: int, limits: BonusLimits) -> Conditions:
     return Conditions(amount, -ANYTHING, 0, 2 * MILLIONTH, 0, (), limits)
 
 
-def _conditions(block: of.BankrollConditionalConfig, start: int, limits: BonusLimits) -> Conditions:
+def _conditions(
+    block: model.BankrollConditionalConfig, start: int, limits: BonusLimits
+) -> Conditions:
     ratio, drawdown = block.min_bankroll_ratio, block.max_drawdown
     tiers = block.scaling.tiers if block.scaling.enabled else ()
     return Conditions(
@@ -187,7 +189,7 @@ def _conditions(block: of.BankrollConditionalConfig, start: int, limits: BonusLi
     )
 
 
-def _streaks(block: of.StreakBasedConfig, limits: BonusLimits) -> Streaks:
+def _streaks(block: model.StreakBasedConfig, limits: BonusLimits) -> Streaks:
     base, action = block.base_amount, block.action
     most = base * (block.max_multiplier or 1e6)
     if action.type == "stop":

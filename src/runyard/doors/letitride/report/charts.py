@@ -16,7 +16,7 @@ from runyard.doors.letitride.config.output import ChartConfig
 from runyard.doors.letitride.exact.answers import exact_answer
 from runyard.doors.letitride.game.strategies import strategy_of
 from runyard.doors.letitride.report.aggregate import Aggregate
-from runyard.doors.letitride.report.words import hand_rows, profit_bins
+from runyard.doors.letitride.report.text import hand_rows, profit_bins
 from runyard.errors import UsageError
 from runyard.reports.html.blocks import Html, cut, element, join, number
 from runyard.reports.html.charts import Scale

@@ -12,8 +12,8 @@ import numpy as np
 
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.config.model import FullConfig
-from runyard.doors.letitride.engine import columns as of
 from runyard.doors.letitride.engine.blocks import SimulationJob
+from runyard.doors.letitride.engine.columns import COUNTS, PERCENT, Columns, unpacked
 from runyard.doors.letitride.game.game import STOP_REASONS
 from runyard.doors.letitride.game.money import cents, dollars
 from runyard.spec.status import Status
@@ -87,12 +87,12 @@ class SimulationResults:
         """The number of recorded sessions."""
         return sum(len(part["hands_played"]) for _, part in self.blocks()) // self.seats
 
-    def blocks(self) -> Iterator[tuple[int, of.Columns]]:
+    def blocks(self) -> Iterator[tuple[int, Columns]]:
         """Each block's first session and its columns, in order."""
         for block, value in self._values():
-            yield block * self.job.size, {k: of.unpacked(v) for k, v in value["columns"].items()}
+            yield block * self.job.size, {k: unpacked(v) for k, v in value["columns"].items()}
 
-    def logs(self) -> Iterator[tuple[int, of.Columns, Any]]:
+    def logs(self) -> Iterator[tuple[int, Columns, Any]]:
         """Each block's first session, its columns and the lines of its hands, if recorded."""
         for block, value in self._values():
             if "log" in value:
@@ -170,9 +170,9 @@ class SessionSequence(Sequence[SessionResult]):
         return list(_sessions(columns, block * size, seats, self._start))
 
 
-def _sessions(columns: of.Columns, first: int, seats: int, start: int) -> Iterator[SessionResult]:
+def _sessions(columns: Columns, first: int, seats: int, start: int) -> Iterator[SessionResult]:
     lists = {name: values.tolist() for name, values in columns.items()}
-    signs = np.sign(of.unpacked(columns["final_bankroll"]) - start).tolist()
+    signs = np.sign(unpacked(columns["final_bankroll"]) - start).tolist()
     for row, sign in enumerate(signs):
         money = {name: dollars(lists[name][row]) for name in _MONEY}
         yield SessionResult(
@@ -183,8 +183,8 @@ def _sessions(columns: of.Columns, first: int, seats: int, start: int) -> Iterat
             hands_played=lists["hands_played"][row],
             starting_bankroll=dollars(start),
             session_profit=dollars(lists["final_bankroll"][row] - start),
-            max_drawdown_pct=lists[of.PERCENT][row],
-            hand_counts=dict(zip(FIVE_CARD_NAMES, lists[of.COUNTS][row], strict=True)),
+            max_drawdown_pct=lists[PERCENT][row],
+            hand_counts=dict(zip(FIVE_CARD_NAMES, lists[COUNTS][row], strict=True)),
             **money,
         )
 

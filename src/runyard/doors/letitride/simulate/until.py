@@ -25,7 +25,7 @@ METRICS = (*RATIOS, *SESSION_METRICS)
 """The metrics of conditions."""
 
 MOST_GROWTH, LEAST_GROWTH = 3.0, 1.1
-Look = Callable[[Verdict, int], None]
+OnCheck = Callable[[Verdict, int], None]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run_until(
     *,
     progress: Progress = None,
     fresh: bool = False,
-    on_look: Look | None = None,
+    on_check: OnCheck | None = None,
 ) -> SimulationResults:
     """Play sessions, at least the configuration's, until the condition holds."""
     job = controller.job(open_end=True)
@@ -113,8 +113,8 @@ def run_until(
             return results
         figures = AggregateStatistics(results.aggregate)
         verdict = condition.evaluate(figures)
-        if on_look is not None:
-            on_look(verdict, blocks)
+        if on_check is not None:
+            on_check(verdict, blocks)
         if verdict.holds:
             return results
         blocks = math.ceil(blocks * growth(condition, figures))
