@@ -22,7 +22,7 @@ SHOWN, LISTED = 20, 1000
 
 
 @dataclass(slots=True)
-class Findings:
+class YardCheck:
     """What a check of the yard found."""
 
     problems: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ def doctor(session: Session) -> int:
 
     Exit code 0: everything is intact or repaired; 3: something is damaged.
     """
-    found = Findings()
+    found = YardCheck()
     with session.yard() as yard:
         _check_store(yard, found)
         _check_logs(yard.folder, found)
@@ -125,7 +125,7 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
     return {"bytes": spare, "skipped": None}
 
 
-def _check_store(yard: Yard, found: Findings) -> None:
+def _check_store(yard: Yard, found: YardCheck) -> None:
     from runyard.schedule.sweep import sweep_dead_engines
 
     try:
@@ -144,7 +144,7 @@ def _check_store(yard: Yard, found: Findings) -> None:
         found.problems.append(error.message)
 
 
-def _check_logs(folder: Path, found: Findings) -> None:
+def _check_logs(folder: Path, found: YardCheck) -> None:
     from runyard.events import repair, verify
 
     batches = folder / "batches"
