@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShownOutcome:
     """What of an outcome is compared and shown."""
 
     content: tuple[int, bytes]  # what of it goes into the digest
@@ -42,7 +42,7 @@ class Seen:
         }
 
 
-def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
+def seen(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
     """An outcome to show; a pickled value is decoded only if `allowed` is "pickle"."""
     from runyard.spec.codec import decode_as
     from runyard.spec.outcome import ErrorInfo, digest_content
@@ -56,7 +56,7 @@ def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
             value = f"(pickled, {len(row.value):,} bytes; --codec pickle shows it)"
         else:
             value = jsonable(decode_as(codec, row.value))
-    return Seen(
+    return ShownOutcome(
         digest_content(row),
         str(Status.of(row.status)),
         value,
@@ -65,7 +65,7 @@ def seen(row: OutcomeRow, codec: str, allowed: str) -> Seen:
     )
 
 
-def difference(recorded: Seen, now: Seen) -> str:
+def difference(recorded: ShownOutcome, now: ShownOutcome) -> str:
     """Both outcomes, one below the other; with hashes if they look the same."""
     alike = recorded.text == now.text
     marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (recorded, now)]

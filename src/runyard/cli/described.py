@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class BatchArguments:
     """The arguments that describe a batch; None or empty if not given."""
 
     target: str | None = None
@@ -32,7 +32,7 @@ class Words:
     codec: str | None = None
 
 
-def batch_of(words: Words) -> Batch:
+def batch_of(words: BatchArguments) -> Batch:
     """The batch that the arguments describe: a file's with changes, or a function's."""
     if (words.target is None) == (words.shell is None):
         raise UsageError(
@@ -46,7 +46,7 @@ def batch_of(words: Words) -> Batch:
     return _changed(found, words)
 
 
-def _of_one_target(words: Words) -> Batch:
+def _of_one_target(words: BatchArguments) -> Batch:
     from runyard.spec.batch import grid
     from runyard.spec.task import Target, shell
 
@@ -91,7 +91,7 @@ def _brought(target: Target, given: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in given}
 
 
-def _changed(batch: Batch, words: Words) -> Batch:
+def _changed(batch: Batch, words: BatchArguments) -> Batch:
     """The batch with the changes from the command line."""
     import msgspec
 
@@ -115,7 +115,7 @@ def _changed(batch: Batch, words: Words) -> Batch:
     return msgspec.structs.replace(batch, **changes)
 
 
-def _changed_plan(plan: Plan, words: Words) -> Plan:
+def _changed_plan(plan: Plan, words: BatchArguments) -> Plan:
     """The plan with changes. Built from axes, as a parameter may be called `name` or `seed`."""
     from runyard.spec.codec import encode
     from runyard.spec.plan import Axis, Plan

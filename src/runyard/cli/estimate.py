@@ -21,7 +21,7 @@ SAMPLE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunEstimate:
     """What unfinished tasks will take, at the mean of finished ones."""
 
     outcomes: int  # of tasks that were not cancelled
@@ -60,15 +60,17 @@ class Estimate:
         return {"seconds": self.seconds, "workers": self.workers, "metrics": metrics}
 
 
-def estimate(yard: Yard, result: Result, left: int, workers: int, metrics: list[str]) -> Estimate:
+def estimate(
+    yard: Yard, result: Result, left: int, workers: int, metrics: list[str]
+) -> RunEstimate:
     """What `left` tasks will take, judging by the batch's outcomes."""
     count, mean = _timings(yard, result)
     if not count:
-        return Estimate(0, left, workers)
+        return RunEstimate(0, left, workers)
     seconds = mean * left / max(1, min(workers, left))
     known = tuple(result.columns.names)
     absent = tuple(n for n in dict.fromkeys(metrics) if n not in UNITS and n not in known)
-    return Estimate(count, left, workers, seconds, _sums(result, left, metrics), absent, known)
+    return RunEstimate(count, left, workers, seconds, _sums(result, left, metrics), absent, known)
 
 
 def _timings(yard: Yard, result: Result) -> tuple[int, float]:

@@ -19,7 +19,7 @@ from runyard.errors import CodeChangedWarning, RunyardError
 SECTIONS = {
     "Run": {
         "run": ("run:run", "Run a batch, or continue it."),
-        "resume": ("resume:resume", "Continue unfinished batches."),
+        "resume": ("resume:resume", "Continue a batch, or all unfinished ones."),
         "retry": ("resume:retry", "Rerun the failed tasks of a batch."),
         "worker": ("worker:worker", "Run tasks from a shared yard."),
         "stop": ("control:stop", "Stop running engines once their current tasks end."),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from runyard.spec.option_kinds import Kind
+from runyard.spec.option_kinds import ValueKind
 from runyard.spec.options import SPECS, OptionSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def _flag(spec: OptionSpec, defaults: bool) -> Callable[[Function], Function]:
     )
 
 
-def _type(kind: Kind) -> click.ParamType[Any] | None:
+def _type(kind: ValueKind) -> click.ParamType[Any] | None:
     if kind.form == "choice":
         return click.Choice(kind.choices)
     if kind.form == "integer":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from runyard.backends import open_backend
-from runyard.cli.estimate import Estimate, estimate
+from runyard.cli.estimate import RunEstimate, estimate
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session
 from runyard.errors import NotFound
@@ -43,7 +43,7 @@ WIDTH = 200
 """Characters shown of a call."""
 
 
-class Call(NamedTuple):
+class PlannedCall(NamedTuple):
     """What one task would call."""
 
     task: str
@@ -81,7 +81,7 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
             calls = [_call(view, planned, number) for number in islice(numbers, SHOWN)]
         done = 0 if kept is None else kept.row.done - len(again)
         runs = max(0, int(min(left, batch.options.budget.get(TASKS, done + left) - done)))
-        rest = Estimate(0, runs, backend.lanes)
+        rest = RunEstimate(0, runs, backend.lanes)
         if kept is not None and runs and not again:
             _check_metrics(kept, batch, result)
         if yard is not None and result is not None:
@@ -131,10 +131,10 @@ def _say(
     session: Session,
     batch: Batch,
     planned: StoredBatch,
-    calls: list[Call],
+    calls: list[PlannedCall],
     left: int,
     seed: int | None,
-    rest: Estimate,
+    rest: RunEstimate,
 ) -> None:
     total = planned.row.total
     seeded = "the first run chooses a seed" if seed is None else f"seed {seed}"
@@ -232,15 +232,15 @@ def _check_metrics(kept: StoredBatch, batch: Batch, result: Result | None) -> No
         raise meter.error(kept.name, missing)
 
 
-def _call(view: Snapshot, planned: StoredBatch, number: int) -> Call:
+def _call(view: Snapshot, planned: StoredBatch, number: int) -> PlannedCall:
     plan = planned.plan
     if plan is None:
         task = planned.task(view, number)
-        return Call(f"{planned.name}/{number}", _text(task.target, task.params), None)
+        return PlannedCall(f"{planned.name}/{number}", _text(task.target, task.params), None)
     assert planned.target is not None
     replicate = plan.replicate(number) if plan.replicates > 1 else None
     text = _text(planned.target, plan.params(number))
-    return Call(f"{planned.name}/{number}", text, replicate)
+    return PlannedCall(f"{planned.name}/{number}", text, replicate)
 
 
 def _text(target: Target, params: dict[str, Any]) -> str:

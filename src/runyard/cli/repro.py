@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.compared import Seen, difference, seen
+from runyard.cli.compared import ShownOutcome, difference, seen
 from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
 from runyard.cli.tasks import batch_with, task_of
@@ -61,7 +61,7 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
     return code
 
 
-def _tell(session: Session, task: str, recorded: Seen | None, now: Seen) -> int:
+def _tell(session: Session, task: str, recorded: ShownOutcome | None, now: ShownOutcome) -> int:
     if now.trace:
         session.say(now.trace.rstrip())
     same = None if recorded is None else recorded.content == now.content

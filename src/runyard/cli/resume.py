@@ -45,7 +45,7 @@ def resume(
     progress: bool,
     **where: Any,
 ) -> int:
-    """Continue an unfinished batch.
+    """Continue a batch, or all unfinished ones.
 
     Without BATCH: every unfinished batch that is not running, the highest priority first.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.asking import fresh_options, may_forget
-from runyard.cli.described import Words, batch_of
+from runyard.cli.described import BatchArguments, batch_of
 from runyard.cli.options import RUN_FLAGS, option_flags
 from runyard.cli.running import (
     EXIT_FAILED,
@@ -91,7 +91,7 @@ def run(session: Session, **given: Any) -> int:
     progress, fresh, yes = (given.pop(name) for name in ("progress", "fresh", "yes"))
     trial, ways = given.pop("trial"), {name: given.pop(name) for name in ("dry_run", "detach")}
     _refuse_both({**ways, "try": trial is not None})
-    words = Words(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
+    words = BatchArguments(set=given.pop("set_"), **{k: given.pop(k) for k in _WORDS})
     batch = batch_of(words).with_options(**given)
     name = batch.record_name
     if ways["dry_run"]:

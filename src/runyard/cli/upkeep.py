@@ -23,7 +23,7 @@ SHOWN, LISTED = 20, 1000
 
 
 @dataclass(slots=True)
-class Findings:
+class YardCheck:
     """What a check of the yard found."""
 
     store: list[str] = field(default_factory=list)  # what is damaged in it
@@ -52,7 +52,7 @@ def doctor(session: Session) -> int:
     Exit code 0: everything is intact or repaired; 3: something is damaged or can't be read. Users
     who may only read the yard are told what is left to repair.
     """
-    found = Findings()
+    found = YardCheck()
     with session.yard() as yard:
         _check_store(yard, found)
         _check_logs(yard.folder, found)
@@ -72,7 +72,7 @@ def doctor(session: Session) -> int:
     return 0 if found.is_whole else EXIT_DAMAGE
 
 
-def _tell(session: Session, found: Findings) -> None:
+def _tell(session: Session, found: YardCheck) -> None:
     for line in found.repaired:
         session.say(f"{style('repaired', fg='yellow')}  {line}")
     for line in found.left:
@@ -155,7 +155,7 @@ def _compact(session: Session, yard: Yard, *, dry_run: bool) -> dict[str, Any]:
     return {"bytes": spare, "skipped": None}
 
 
-def _check_store(yard: Yard, found: Findings) -> None:
+def _check_store(yard: Yard, found: YardCheck) -> None:
     """Read the store and tidy it; one that can't be opened here is no damaged one."""
     from runyard.store.readable import unreadable
 
@@ -170,7 +170,7 @@ def _check_store(yard: Yard, found: Findings) -> None:
         found.store.append(error.message)
 
 
-def _sign_off_dead(yard: Yard, found: Findings) -> None:
+def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
     from runyard.schedule.sweep import sweep_dead_engines
 
     store = yard.store
@@ -194,7 +194,7 @@ def _sign_off_dead(yard: Yard, found: Findings) -> None:
             found.repaired.append(f"{path}: left by a dead engine, removed")
 
 
-def _check_logs(folder: Path, found: Findings) -> None:
+def _check_logs(folder: Path, found: YardCheck) -> None:
     batches = folder / "batches"
     paths = [*batches.glob("*/events.jsonl"), *batches.glob("*/tasks/*/events.jsonl")]
     for path in sorted(paths):
@@ -209,7 +209,7 @@ def _check_logs(folder: Path, found: Findings) -> None:
             found.unread.append(f"{path}: {error.strerror or error}")
 
 
-def _check_log(path: Path, found: Findings) -> None:
+def _check_log(path: Path, found: YardCheck) -> None:
     from runyard.events import repair, verify
 
     report = verify(path)

@@ -200,14 +200,14 @@ def _again(elsewhere: Yard, result: Result, chosen: dict[int, OutcomeRow]) -> di
     return found
 
 
-class Code(NamedTuple):
+class SampleCode(NamedTuple):
     """Whether the sample was recorded with the code that reran it."""
 
     outdated: int  # outcomes of the sample made by other code
     mixed: MixedCode
 
 
-def _code(yard: Yard, recorded: StoredBatch, chosen: Collection[int]) -> Code:
+def _code(yard: Yard, recorded: StoredBatch, chosen: Collection[int]) -> SampleCode:
     from runyard.reports.versions import mixed_code
     from runyard.schedule.changed import present_code
     from runyard.store.versions import outdated
@@ -215,7 +215,7 @@ def _code(yard: Yard, recorded: StoredBatch, chosen: Collection[int]) -> Code:
     with yard.store.snapshot() as view:
         others = outdated(view, recorded, present_code(view, recorded, "serial").fingerprints)
         tasks = set().union(*others.values())
-        return Code(len(tasks.intersection(chosen)), mixed_code(view, recorded))
+        return SampleCode(len(tasks.intersection(chosen)), mixed_code(view, recorded))
 
 
 def _tell(
@@ -225,7 +225,7 @@ def _tell(
     codec: str,
     chosen: dict[int, OutcomeRow],
     again: dict[int, OutcomeRow],
-    code: Code,
+    code: SampleCode,
 ) -> int:
     from runyard.reports.versions import mixed_lines
     from runyard.spec.outcome import digest_content

@@ -1,4 +1,4 @@
-"""`runyard queue wait`: wait for an agent's queue, with progress where a person looks on."""
+"""`runyard queue wait`: wait for an agent's queue, with progress on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def wait_for(
     session: Session, executor: BatchExecutor, tasks: Sequence[str], timeout: str | None
 ) -> int:
-    """Wait, say how things stand then, and give the exit code."""
+    """Wait, print the final status, and return the exit code."""
     name = executor.ledger.name
     seconds = None if timeout is None else duration(timeout, "timeout")
     watched = _Watched(executor, name)
@@ -36,17 +36,19 @@ def wait_for(
     session.say(response.message)
     session.document(data)
     if data["state"] == "running":
-        session.note(f"{name} is not done after {timeout}")
+        session.note(f"{name} is not finished after {timeout}")
         return EXIT_DEADLINE
     if data["queued"]:
         own_name = [] if name == NAME else ["--queue", name]
-        session.note(f"nothing runs; start it: {session.command('queue', 'start', *own_name)}")
+        session.note(
+            f"no worker is running; start one with `{session.command('queue', 'start', *own_name)}`"
+        )
         return EngineError.exit_code
     return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 
 
 class _Watched:
-    """Tells the yard's bus what an engine would, so that the usual view shows the queue."""
+    """Publishes what an engine would, so that the usual progress view shows the queue."""
 
     def __init__(self, executor: BatchExecutor, name: str) -> None:
         self._publish = executor.yard.bus.publish
@@ -55,7 +57,7 @@ class _Watched:
         self._total = 0
 
     async def see(self, seen: Response) -> None:
-        """Show the status as it is now."""
+        """Show the current status."""
         data = seen.data
         if data["total_tasks"] != self._total:
             self._total = data["total_tasks"]

@@ -29,7 +29,7 @@ from runyard.spec.task import (
     defaults_of,
 )
 
-Call = Callable[..., Any] | Target | str
+Callee = Callable[..., Any] | Target | str
 
 _REPLICATES = OptionSpec(integer(1), "The replicates of each combination.", name="replicates")
 
@@ -113,7 +113,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def grid(
-    fn: Call,
+    fn: Callee,
     *,
     params: Mapping[str, Any] | None = None,
     replicates: int = 1,
@@ -135,7 +135,7 @@ def grid(
 
 
 def batch(
-    fn: Call,
+    fn: Callee,
     variants: Sequence[Mapping[str, Any]] | None = None,
     cases: Sequence[Mapping[str, Any]] | None = None,
     *,
@@ -161,7 +161,7 @@ def batch(
 
 
 def items(
-    fn: Call,
+    fn: Callee,
     values: Iterable[Any],
     *,
     parameter: str,
@@ -249,7 +249,7 @@ def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
 
 
 def _described(
-    fn: Call,
+    fn: Callee,
     params: Mapping[str, Any] | None,
     axes: list[Axis],
     replicates: int,
@@ -285,7 +285,7 @@ def _described(
     return Batch(target, plan, (), _name(name), _seed(seed), _codec(codec), options, functions)
 
 
-def _target(fn: Call) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
+def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
     if isinstance(fn, Target):
         return fn, {}, Options()
     if isinstance(fn, str):

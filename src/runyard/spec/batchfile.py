@@ -22,6 +22,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from pathlib import PurePath
 from typing import Any
 
@@ -83,37 +84,22 @@ def _build(table: _BatchTable, folder: PurePath) -> Batch:
     if table.task:
         return _listed(table, folder)
     call = _call(table, folder)
-    if table.variant or table.case:
-        if table.grid:
-            raise BadSpec("[grid] can't be combined with [[variant]] or [[case]]", hint="keep one")
-        made = batch(
-            call,
-            table.variant or None,
-            table.case or None,
-            params=table.params,
-            replicates=table.replicates,
-            seed=table.seed,
-            name=table.name,
-            common_random_numbers=table.common_random_numbers,
-            codec=table.codec,
-        )
+    settings: dict[str, Any] = {
+        name: getattr(table, name)
+        for name in ("params", "replicates", "seed", "name", "common_random_numbers", "codec")
+    }
+    if not table.variant and not table.case:
+        made = grid(call, **settings, **_grid_names(table.grid, settings.keys()))
+    elif table.grid:
+        raise BadSpec("[grid] can't be combined with [[variant]] or [[case]]", hint="keep one")
     else:
-        made = grid(
-            call,
-            params=table.params,
-            replicates=table.replicates,
-            seed=table.seed,
-            name=table.name,
-            common_random_numbers=table.common_random_numbers,
-            codec=table.codec,
-            **_grid_names(table.grid),
-        )
+        made = batch(call, table.variant or None, table.case or None, **settings)
     return made.with_options(**table.options)
 
 
-def _grid_names(values: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    own = {"fn", "params", "replicates", "seed", "name", "common_random_numbers", "codec"}
-    taken = sorted(own & values.keys())
+def _grid_names(values: dict[str, list[Any]], settings: Set[str]) -> dict[str, Any]:
+    """Refuse parameters with the name of a setting, which `grid` can't take as keywords."""
+    taken = sorted({"fn", *settings} & values.keys())
     if taken:
         raise BadSpec(
             f"[grid] can't vary a parameter named {taken[0]!r}",

@@ -21,7 +21,7 @@ _STORE_NAME = opcode.opmap["STORE_NAME"]
 _LIBRARIES = tuple(f"{folder}{os.sep}" for folder in (Path(os.__file__).parent, _RUNYARD))
 
 
-class Import(NamedTuple):
+class ImportStatement(NamedTuple):
     """An import statement inside a function."""
 
     name: str
@@ -29,13 +29,13 @@ class Import(NamedTuple):
     members: tuple[str, ...]  # from … import these
 
 
-class Code(NamedTuple):
+class CodeContent(NamedTuple):
     """A code object and those inside it."""
 
     content: Any  # its `repr` is the same in every process
     names: frozenset[str]  # globals and attributes that it uses
     assigned: frozenset[str]  # globals that it assigns to
-    imports: tuple[Import, ...]
+    imports: tuple[ImportStatement, ...]
 
 
 @cache
@@ -46,12 +46,12 @@ def is_own(file: str) -> bool:
     return {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
-def describe_code(code: CodeType) -> Code:
+def describe_code(code: CodeType) -> CodeContent:
     """Instructions with the constants they load instead of the constants' numbers."""
     instructions = bytearray(code.co_code)
     loaded: list[Any] = []
     assigned: set[str] = set()
-    imports: list[Import] = []
+    imports: list[ImportStatement] = []
     high = 0
     for at in range(0, len(instructions), 2):
         operation, argument = instructions[at], instructions[at + 1] | high
@@ -65,13 +65,13 @@ def describe_code(code: CodeType) -> Code:
             assigned.add(code.co_names[argument])
         elif operation == _IMPORT:
             level, members = loaded[-2:]
-            imports.append(Import(code.co_names[argument], level, members or ()))
+            imports.append(ImportStatement(code.co_names[argument], level, members or ()))
         elif operation == _STORE_NAME and code.co_names[argument] == "__firstlineno__":
             loaded.pop()
     inner = [describe_code(each) for each in loaded if isinstance(each, CodeType)]
     signature = code.co_argcount, code.co_kwonlyargcount, code.co_varnames, code.co_freevars
     content = bytes(instructions), list(map(_constant, loaded)), code.co_names, signature
-    return Code(
+    return CodeContent(
         (content, [each.content for each in inner]),
         frozenset(code.co_names).union(*(each.names for each in inner)),
         frozenset(assigned).union(*(each.assigned for each in inner)),
@@ -79,10 +79,10 @@ def describe_code(code: CodeType) -> Code:
     )
 
 
-Found = tuple[str, str, CodeType]  # a module's name, its file, its code
+ModuleCode = tuple[str, str, CodeType]  # a module's name, its file, its code
 
 
-def imported_code(found: Import, package: str) -> Iterator[Found]:
+def imported_code(found: ImportStatement, package: str) -> Iterator[ModuleCode]:
     """The project's modules that an import statement would load, without importing them."""
     base = package.split(".")[: 1 - found.level or None] if found.level else []
     name = ".".join([*base, *filter(None, [found.name])])
@@ -91,7 +91,7 @@ def imported_code(found: Import, package: str) -> Iterator[Found]:
         yield from _module_code(f"{name}.{member}")
 
 
-def _module_code(name: str) -> Iterator[Found]:
+def _module_code(name: str) -> Iterator[ModuleCode]:
     if name.partition(".")[0] in sys.stdlib_module_names:
         return
     parts = name.split(".")

@@ -27,7 +27,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from runyard.errors import NotEncodable
-from runyard.spec.bytecode import Code, describe_code, imported_code, is_own
+from runyard.spec.bytecode import CodeContent, describe_code, imported_code, is_own
 from runyard.spec.codec import encode
 
 _SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None)})
@@ -197,7 +197,7 @@ class _Walk:
             _first_seen[place] = value, copy.copy(value)
         return self.of(_first_seen[place][1])
 
-    def _imported(self, code: Code, package: str) -> Iterator[Any]:
+    def _imported(self, code: CodeContent, package: str) -> Iterator[Any]:
         """The modules that the code imports when it runs, loaded or not."""
         for statement in code.imports:
             for name, file, found in imported_code(statement, package):

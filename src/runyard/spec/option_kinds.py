@@ -24,22 +24,22 @@ TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 UNITS = (TASKS, *TIMES)
 """What a budget can limit; any other word names a metric, whose sum it limits."""
 
-Form = Literal["switch", "choice", "integer", "number", "text", "names", "amounts", "document"]
+FlagForm = Literal["switch", "choice", "integer", "number", "text", "names", "amounts", "document"]
 
 _LARGEST = (1 << 63) - 1
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class ValueKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of values."""
 
-    form: Form  # decides how a flag looks
+    form: FlagForm  # decides how a flag looks
     read: Callable[[Any], Any]
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     least: float | None = None
 
 
-def integer(least: int) -> Kind:
+def integer(least: int) -> ValueKind:
     """Whole numbers from `least` up."""
 
     def read(given: Any) -> int:
@@ -54,10 +54,10 @@ def integer(least: int) -> Kind:
             raise BadSpec(f"{given!r} is out of range", hint=hint)
         return number
 
-    return Kind(form="integer", read=read, metavar="N", least=least)
+    return ValueKind(form="integer", read=read, metavar="N", least=least)
 
 
-def number(least: float) -> Kind:
+def number(least: float) -> ValueKind:
     """Finite numbers from `least` up."""
 
     def read(given: Any) -> float:
@@ -68,10 +68,10 @@ def number(least: float) -> Kind:
             raise BadSpec(f"{given!r} is out of range", hint=hint)
         return float(given)
 
-    return Kind(form="number", read=read, metavar="N", least=least)
+    return ValueKind(form="number", read=read, metavar="N", least=least)
 
 
-def choice(*choices: str) -> Kind:
+def choice(*choices: str) -> ValueKind:
     """One of several words."""
 
     def read(given: Any) -> str:
@@ -79,10 +79,10 @@ def choice(*choices: str) -> Kind:
             raise BadSpec(f"{given!r} is not a choice", hint=f"use one of: {', '.join(choices)}")
         return str(given)
 
-    return Kind(form="choice", read=read, choices=choices)
+    return ValueKind(form="choice", read=read, choices=choices)
 
 
-def text(metavar: str) -> Kind:
+def text(metavar: str) -> ValueKind:
     """Text that is not empty."""
 
     def read(given: Any) -> str:
@@ -91,10 +91,10 @@ def text(metavar: str) -> Kind:
             raise BadSpec(f"{given!r} {problem}", hint="use text that is not empty")
         return given
 
-    return Kind(form="text", read=read, metavar=metavar)
+    return ValueKind(form="text", read=read, metavar=metavar)
 
 
-def amounts(example: dict[str, float], names: str, check: Callable[[str], None]) -> Kind:
+def amounts(example: dict[str, float], names: str, check: Callable[[str], None]) -> ValueKind:
     """Names with a number above zero each."""
 
     def read(given: Any) -> dict[str, float]:
@@ -111,7 +111,7 @@ def amounts(example: dict[str, float], names: str, check: Callable[[str], None])
                 raise BadSpec(f"{name} is {most!r}", hint="use a number above zero")
         return {name: float(most) for name, most in given.items()}
 
-    return Kind(form="amounts", read=read, metavar="K=N")
+    return ValueKind(form="amounts", read=read, metavar="K=N")
 
 
 def _switch(given: Any) -> bool:
@@ -168,18 +168,18 @@ def _check_resource(name: str) -> None:
 
 _OPTION_OF = {"CPU": "cpus", "GPU": "gpus", "memory": "memory"}
 
-SWITCH = Kind(form="switch", read=_switch)
-DURATION = Kind(form="text", read=units.seconds, metavar="TIME")
-WAIT = Kind(form="text", read=_wait, metavar="TIME")
+SWITCH = ValueKind(form="switch", read=_switch)
+DURATION = ValueKind(form="text", read=units.seconds, metavar="TIME")
+WAIT = ValueKind(form="text", read=_wait, metavar="TIME")
 """A duration that may be zero."""
-SIZE = Kind(form="text", read=units.size, metavar="SIZE")
-PRIORITY = Kind(
+SIZE = ValueKind(form="text", read=units.size, metavar="SIZE")
+PRIORITY = ValueKind(
     form="choice",
     read=lambda given: int(Priority.parse(given)),
     choices=tuple(each.name.lower() for each in Priority),
 )
-ERROR_CLASSES = Kind(form="names", read=_error_classes)
-DOCUMENT = Kind(form="document", read=_document, metavar="JSON|FILE")
+ERROR_CLASSES = ValueKind(form="names", read=_error_classes)
+DOCUMENT = ValueKind(form="document", read=_document, metavar="JSON|FILE")
 BUDGET = amounts({"tasks": 1000, "cost": 2.5}, f"{', '.join(UNITS)}, or a metric", _check_budget)
 RESOURCES = amounts({"licence": 1}, "those the machine was started with", _check_resource)
 

@@ -21,7 +21,7 @@ from runyard.spec.option_kinds import (
     SWITCH,
     UNITS,
     WAIT,
-    Kind,
+    ValueKind,
     choice,
     integer,
     number,
@@ -37,7 +37,7 @@ Changed = Literal["keep", "rerun", "refuse"]
 class OptionSpec(msgspec.Struct, frozen=True):
     """What is to be known of an option."""
 
-    kind: Kind
+    kind: ValueKind
     help: str
     flags: tuple[str, ...] = ()  # on the command line; none: in batch files and Python only
     resume: bool = False  # whether `runyard resume` can change it, and "none" removes it

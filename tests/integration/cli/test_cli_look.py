@@ -86,8 +86,8 @@ def test_failures_come_in_groups_with_the_command_that_reproduces_the_first(
         ("--failures --metric m", "--failures and --metric can't be combined"),
         ("--failures --status failed", "--failures and --status can't be combined"),
         ("--metric m --status failed", "failed tasks have no metrics"),
-        ("--by x --limit 2", "--limit goes by outcomes, and --by asks for summaries"),
-        ("--metric m --offset 1", "--offset goes by outcomes, and --metric asks for summaries"),
+        ("--by x --limit 2", "--limit lists outcomes and --by summarises them"),
+        ("--metric m --offset 1", "--offset lists outcomes and --metric summarises them"),
     ],
 )
 def test_options_of_results_that_would_change_nothing_are_refused(

@@ -97,7 +97,7 @@ def test_stop_from_elsewhere_ends_the_run_with_0_and_a_notice(project: Project) 
     assert project("stop", "g", "--json").last == {"asked": 1}
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert project.said("stopped on request, unfinished")
+    assert project.said("stopped on request")
     assert project.said("run `runyard resume g` to continue")
 
 

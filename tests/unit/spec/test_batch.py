@@ -89,7 +89,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("missing", lambda: grid(strict, height=[1]), BadSpec, "needs the parameter 'width'"),
     ("no function", lambda: grid(3, width=[1]), BadTarget, "can't be called"),  # type: ignore[arg-type]
     ("no target", lambda: grid("nonsense", width=[1]), BadTarget, "does not name a function"),
-    ("seed", lambda: grid(area, width=[1], seed=-1), BadSpec, "the seed is -1"),
+    ("seed", lambda: grid(area, width=[1], seed=-1), BadSpec, "seed: -1 is not valid"),
     ("name", lambda: grid(area, width=[1], name="../x"), BadName, "can't be a batch name"),
     ("codec", lambda: grid(area, width=[1], codec="json"), BadSpec, "no codec 'json'"),
     ("no variants", lambda: batch(area, [], [{"width": 1}]), BadSpec, "'variant' has no values"),

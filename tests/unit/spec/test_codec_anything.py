@@ -267,7 +267,7 @@ def test_a_value_that_is_too_large_is_refused_by_name(
     monkeypatch.setattr(codec, "LARGEST", 1000)
     assert encode_as(kind, b"x" * 900)
     for value in (b"x" * 1001, ["x" * 600, "y" * 600], np.zeros(200)):
-        with pytest.raises(ResultTooLarge, match="bytes, at most 1,000 are recorded"):
+        with pytest.raises(ResultTooLarge, match="bytes; the limit is 1,000"):
             encode_as(kind, value)
 
 
