@@ -30,7 +30,7 @@ def stops(scene: Scene, **more: Any) -> Photograph:
     """A run that ends with an engine error, with no outcome but those of good tasks."""
     with engine(scene, **more) as stuck:
         assert stuck.wait(60) == 3, stuck.output
-        assert "can't be run" in stuck.output
+        assert "can't run" in stuck.output
         assert "runyard resume" in stuck.output
         stuck.gone()
     found = photograph(scene.yard)

@@ -113,13 +113,7 @@ class Runner:
                 forked.leave()
             return self._completed(ready, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid or forked.is_unannounced():
-                forked.leave(error)
-            if isinstance(error, StopNow):
-                with suppress(AttemptAborted):
-                    self._end(ready, ok=False)
-                raise
-            self.ended = perf_counter()
+            self._leave_if(error, isinstance(error, StopNow))
             return self._failed(ready, error, started, self.ended - begin)
 
     async def run_async(self, ready: ReadyTask, chunk: int = 0) -> Result:
@@ -142,14 +136,19 @@ class Runner:
                 forked.leave()
             return self._completed(ready, value, started, seconds)
         except BaseException as error:
-            if self._pid != forked.pid or forked.is_unannounced():
-                forked.leave(error)
-            if self.leaving:
-                with suppress(AttemptAborted):
-                    self._end(ready, ok=False)
-                raise
-            self.ended = perf_counter()
+            self._leave_if(error, self.leaving)
             return self._failed(ready, error, started, self.ended - begin)
+
+    def _leave_if(self, error: BaseException, leaving: bool) -> None:
+        """Exit if this is a forked child; raise the error again if the lane is to be left."""
+        if self._pid != forked.pid or forked.is_unannounced():
+            forked.leave(error)
+        if leaving:
+            assert self._ready is not None
+            with suppress(AttemptAborted):
+                self._end(self._ready, ok=False)
+            raise error
+        self.ended = perf_counter()
 
     def timeout(self, ready: ReadyTask) -> float | None:
         """The time limit of this attempt."""
