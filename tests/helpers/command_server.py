@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import select
@@ -188,6 +189,8 @@ def _serve(address: str) -> None:
 
     for module in LOADED:
         __import__(module)
+    gc.collect()
+    gc.freeze()  # so that children need not copy what they share with us
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(64)
