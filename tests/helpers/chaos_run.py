@@ -25,9 +25,9 @@ import pytest
 from command_server import HERE, SOURCE, Started, shared_server
 from polling import eventually
 
-PROMPTLY = 5.0
+PROMPTLY = 30.0
 """Seconds within which what the design promises within one second must have happened, on a
-machine that has other things to do."""
+machine whose cores are all busy with other things."""
 
 ENGINE = str(HERE / "chaos_engine.py")
 
@@ -187,12 +187,12 @@ class Engine:
 
     def guard(self) -> int:
         """The process that looks after the warden."""
-        assert eventually(lambda: _wardens(self.pid), 30), self.output
+        assert eventually(lambda: _wardens(self.pid), 60), self.output
         return _wardens(self.pid)[0]
 
     def warden(self) -> int:
         """The process that looks after the workers."""
-        assert eventually(lambda: _grandchildren(self.pid), 30), self.output
+        assert eventually(lambda: _grandchildren(self.pid), 60), self.output
         return _grandchildren(self.pid)[0]
 
     def workers(self) -> set[int]:
