@@ -114,7 +114,7 @@ def no_child_process_is_left() -> Iterator[None]:
     close_servers()
     gc.collect()
     me = psutil.Process()
-    gone = eventually(lambda: not _running(me), seconds=5)
+    gone = eventually(lambda: not _running(me), seconds=60)
     assert gone, f"processes are left: {_running(me)}"
 
 
