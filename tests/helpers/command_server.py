@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -254,6 +255,8 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
         faults._arm_from_environment()
         sys.exit(chaos_engine.main(json.loads(words[0])))
+    if env.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
     sys.path[0] = folder
     sys.argv = ["runyard", *words]
     from runyard.cli.main import main
