@@ -237,10 +237,10 @@ def test_what_can_not_be_decoded_is_not_whole(
     odd = [rows[0]._replace(value=b"\xc1"), rows[1]._replace(error=b"\x91\x01")]
     connection = sqlite3.connect(place / "yard.db")
     for row in odd:
-        sealed = OutcomeRow.sealed(1, *row[:-1])
+        with_checksum = OutcomeRow.with_checksum(1, *row[:-1])
         connection.execute(
             "UPDATE outcomes SET value = ?, error = ?, checksum = ? WHERE task = ?",
-            (sealed.value, sealed.error, sealed.checksum, sealed.task),
+            (with_checksum.value, with_checksum.error, with_checksum.checksum, with_checksum.task),
         )
     connection.commit()
     connection.close()

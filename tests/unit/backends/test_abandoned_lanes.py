@@ -34,7 +34,7 @@ def test_a_thread_whose_task_ends_as_it_is_abandoned_ends_too(tmp_path: Path) ->
     lane.abandon()  # it is waiting for a chunk
     backend._lanes[0] = backend._start_lane(0)
     backend.close()
-    assert eventually(lambda: not at_work(), seconds=10), at_work()
+    assert eventually(lambda: not at_work(), seconds=60), at_work()
     lane_status.close(remove=True)
 
 
@@ -50,5 +50,5 @@ def test_a_call_thread_started_by_an_abandoned_lane_ends_too(
     lane.cancel()
     backend._lanes[0] = backend._start_lane(0)
     backend.close()
-    assert eventually(lambda: not at_work(), seconds=10), at_work()
+    assert eventually(lambda: not at_work(), seconds=60), at_work()
     lane_status.close(remove=True)
