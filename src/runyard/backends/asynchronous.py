@@ -94,7 +94,7 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
         self._thread.start()
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         self._sent.append((self._lanes[lane], chunk))
         if not self._delivering:  # waking the loop's thread is expensive: once for many chunks
             self._delivering = True

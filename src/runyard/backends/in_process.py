@@ -98,7 +98,7 @@ def _report(messages: list[LaneMessage]) -> Report:
             seconds += content[6]
     failure = last if isinstance(last, SystemFailure) else None
     finished = last is None or failure is not None
-    logger.debug("lane %d: report on chunk %d, %d tasks done", lane, chunk, done)
+    logger.debug("lane %d: report on chunk %d, done: %d", lane, chunk, done)
     return Report(
         lane, chunk, done, rows, failures, printed, emitted, seconds, finished,
         system_failure=failure,

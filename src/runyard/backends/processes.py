@@ -93,7 +93,7 @@ class ProcessesBackend(Backend):
             worker.channel.send(JOB, self._encoded_job)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         worker = self._pool.workers[lane]
         worker.sent.add(chunk)
         worker.channel.send(CHUNK, encode_chunk(chunk))
@@ -179,7 +179,7 @@ class ProcessesBackend(Backend):
             ) from None
         for report in reports:
             logger.debug(
-                "lane %d: report on chunk %d, %d tasks done", worker.number, report.chunk,
+                "lane %d: report on chunk %d, done: %d", worker.number, report.chunk,
                 report.done,
             )  # fmt: skip
             self._early_deaths.reset()

@@ -84,7 +84,7 @@ class SerialBackend(InProcessBackend[_SerialLane]):
         self._lane = self._lanes[0]
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         self._chunks.append(chunk)
 
     def poll(self, timeout: float) -> list[Report | Loss]:

@@ -62,7 +62,7 @@ class ThreadsBackend(InProcessBackend[_ThreadLane]):
     name = "threads"
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         self._lanes[lane].chunks.put(chunk)
 
     def close(self) -> None:

@@ -590,9 +590,9 @@ def test_a_function_that_can_not_travel_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("no_such_module:f", "no module 'no_such_module'"),
+        ("no_such_module:f", "no module named 'no_such_module'"),
         ("sample_tasks:nothing", "has no function 'nothing'"),
-        ("no/such/file.py:f", "no file"),
+        ("no/such/file.py:f", "no such file"),
     ],
 )
 def test_a_function_that_can_not_be_found_is_refused_before_anything_runs(

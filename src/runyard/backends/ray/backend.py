@@ -123,7 +123,7 @@ class RayBackend(Backend):
         client.send(Frame(wire.OPEN, content=wire.encode(request)))
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d, %d tasks", lane, chunk.id, chunk.size)
+        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         state = self._lanes[lane]
         state.sent.add(chunk)
         self._connected().send(Frame(wire.CHUNK, lane, state.generation, encode_chunk(chunk)))
@@ -260,9 +260,7 @@ class RayBackend(Backend):
         lane = self._lanes[number]
         if isinstance(item, WorkerReport):
             report = item.report._replace(lane=number)
-            logger.debug(
-                "lane %d: report on chunk %d, %d tasks done", number, report.chunk, report.done
-            )
+            logger.debug("lane %d: report on chunk %d, done: %d", number, report.chunk, report.done)
             self._early_deaths.reset()
             lane.sent.take(report)
             self._ready.append(report)
