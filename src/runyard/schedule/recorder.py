@@ -70,7 +70,7 @@ class Recorder:
         self._unsure = False  # the last commit failed: it may have gone through all the same
         self._closing = False
         self._looked = 0.0
-        self._seen = self._sought = store.news()  # what the last look saw; what it is to see
+        self._seen = self._sought = store.change_token()  # by the last look, the next
         self.running = 0  # the loop keeps this up to date; shown by `status`
         self.rate = 0.0
         self.engines = 1  # that run this batch, as of the last look
@@ -103,7 +103,7 @@ class Recorder:
         """Whether the loop knows all that others have done; if not, it is looked for at once."""
         if self.claims or self.wishes:
             return False
-        news = self._store.news()
+        news = self._store.change_token()
         if news not in (self._seen, self._sought):
             self._sought = news
             self.look()
@@ -258,7 +258,7 @@ class Recorder:
         look = pace if now - self._looked > self._store.look_seconds else None
         if look is None and not waiting.is_for_the_store:
             return
-        news = self._store.news()
+        news = self._store.change_token()
         if look is not None:
             self._looked = now  # beforehand: who asks for a look meanwhile gets another one
         done = self._committer.commit(waiting, self._token, unsure=self._unsure, look=look)
