@@ -12,12 +12,13 @@ import sys
 from runyard.errors import StoreAway
 from runyard.store import open_store
 from runyard.store.base import Transaction
-from runyard.store.postgres import PostgresTransaction
+from runyard.store.postgres import PostgresStore, PostgresTransaction
 from runyard.store.rows import Claim
 
 
 def main(url: str, name: str) -> None:
     store = open_store(url)
+    assert isinstance(store, PostgresStore)
 
     def begin(tx: Transaction) -> tuple[int, Claim]:
         batch = tx.batch(name)
@@ -30,11 +31,11 @@ def main(url: str, name: str) -> None:
 
     batch, claim = store.write(begin)
     try:
-        with store.transaction() as tx:
-            assert isinstance(tx, PostgresTransaction)
+        # Transactions of the store are pipelines, in which there is no COPY.
+        with store._translated(), store._sessions.connect() as driver:
+            tx = PostgresTransaction(driver, store.alive, {})
             assert tx.holds(claim)
             tx.update_batch(batch, seconds=1.0)
-            driver = tx._driver
             driver.execute("CREATE TABLE IF NOT EXISTS paused (x BIGINT)")
             with driver.cursor().copy("COPY paused FROM STDIN") as copy:
                 copy.write("1\n" * 100_000)

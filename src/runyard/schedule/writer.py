@@ -51,7 +51,9 @@ class Writer:
         self._unsure = False  # the last commit failed, but may have gone through
         self._closing = False
         self._looked = 0.0  # when the last look was, by the monotonic clock
-        self._seen = self._sought = run.store.news()  # change tokens: of the last look, and wanted
+        self._seen = self._sought = (
+            run.store.change_token()
+        )  # change tokens: of the last look, and wanted
         self.running = 0  # lanes; the loop keeps it up to date, `status` shows it
         self.rate = 0.0  # the same
         self.takes_followers = run.reads_store  # until the run is to end
@@ -79,7 +81,7 @@ class Writer:
         """Whether the loop knows what others have done; if not, the writer looks at once."""
         if self.mailbox.claims or self.mailbox.requests:
             return False
-        token = self._run.store.news()
+        token = self._run.store.change_token()
         if token not in (self._seen, self._sought):
             self._sought = token
             self.look()
@@ -233,7 +235,7 @@ class Writer:
         is_due = now - self._looked > self._run.store.look_seconds
         if not is_due and not writes.is_for_store:
             return
-        token = self._run.store.news()
+        token = self._run.store.change_token()
         if is_due:
             self._looked = now  # before the transaction: a later wish for a look gets its own
         state = EngineState(self.running, self.rate) if is_due else None

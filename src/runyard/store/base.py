@@ -274,10 +274,10 @@ class Store(ABC):
         """
         return lambda: None
 
-    def news(self) -> object:
-        """Something that changes whenever others are told of a change; cheap to ask for.
+    def change_token(self) -> object:
+        """A value that is another one after each change that others are told of; cheap.
 
-        Where a store can't tell, it never does.
+        Where a store can't tell, it stays the same.
         """
         return None
 

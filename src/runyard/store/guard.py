@@ -31,7 +31,7 @@ Identity = tuple[int, int]
 
 
 class WriteLock:
-    """Lets one process write at a time; its time tells the others that there is news."""
+    """Lets one process write at a time; the time of its file tells others of changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,14 +46,14 @@ class WriteLock:
         finally:
             file.unlock()
 
-    def ring(self) -> None:
-        """Let engines see that there is news: by the time of the file, which nobody has to open."""
+    def touch(self) -> None:
+        """Tell other engines of a change, by the time of the file: it need not be opened."""
         now = time.time_ns()
         with suppress(FileNotFoundError):
             os.utime(self._path, ns=(now, now))
 
-    def rung(self) -> int:
-        """When somebody last did."""
+    def last_change(self) -> int:
+        """When that was last done."""
         try:
             return self._path.stat().st_mtime_ns
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """PostgreSQL: the store that machines share. Only what differs from SQLite is here.
 
 Transactions of several engines overlap. What keeps them apart: row locks on claims and batches
-(see `sql`), leases on the database's own clock (see `lease`), and news by NOTIFY.
+(see `sql`), leases on the database's own clock (see `lease`), and notifications of changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runyard.store.arrays import Packed, packed
 from runyard.store.base import Store
 from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
-from runyard.store.news import Listener, channel_of
+from runyard.store.notifications import Listener, channel_of
 from runyard.store.pool import Pool
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
@@ -44,18 +44,21 @@ from runyard.store.statements import for_postgres
 from runyard.store.writing import Clash, Values
 
 LOOK_SECONDS = 3.0
-"""How often to look for what no news tells of: engines that died."""
+"""Seconds between looks for what no notification tells of: engines that died."""
 
 STREAMED = 1000
 """Rows that a query which reads everything has in memory at once."""
 
 CLOSE_SECONDS = 2.0
-"""How long a server that does not answer may keep a store from closing."""
+"""Seconds for which a server that does not answer may keep a store from closing."""
 
 _KINDS = ("int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
 _ARRAYS = ", ".join(f"%b::{kind}[]" for kind in _KINDS)
 _INSERT_OUTCOMES = f"""
-    INSERT INTO outcomes SELECT %s::int8, * FROM unnest({_ARRAYS}) ON CONFLICT DO NOTHING
+    WITH inserted AS (
+        INSERT INTO outcomes SELECT %s::int8, * FROM unnest({_ARRAYS})
+        ON CONFLICT DO NOTHING RETURNING 1
+    ) SELECT count(*) FROM inserted
 """
 _CONFLICTS = (
     errors.DeadlockDetected, errors.SerializationFailure,
@@ -115,7 +118,8 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
 
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:  # noqa: ARG002
         columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
-        return self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).rowcount
+        found = self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).fetchone()
+        return int(found[0]) if found else 0
 
     def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
         source, arrays = _unnested(table, rows)
@@ -182,7 +186,8 @@ class PostgresStore(Store):
                 raise StoreError("a transaction of this thread is under way already")
             try:
                 transaction = PostgresTransaction(writer, self.alive, self._listed)
-                yield transaction
+                with writer.pipeline():  # what brings nothing back is not waited for
+                    yield transaction
                 faults.point("commit")
                 writer.commit()
                 self._listed |= transaction.found
@@ -215,7 +220,7 @@ class PostgresStore(Store):
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
         return self._listener.add(heard)
 
-    def news(self) -> object:
+    def change_token(self) -> object:
         return self._listener.count
 
     def check(self) -> Iterator[str]:

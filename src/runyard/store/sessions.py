@@ -7,6 +7,7 @@ that is told to hurry does not ask: silence is enough.
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 import time
@@ -19,6 +20,8 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format, TransactionStatus
 
 from runyard.store.arrays import Packed
+
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # its errors are raised, too
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer."""

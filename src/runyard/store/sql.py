@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ from runyard.store.rows import (
     runs,
     unclaimed,
 )
+
+_log = logging.getLogger(__name__)
 
 WISHES = {"control", "total", "finished", "priority"}
 """What of a batch engines want to hear of when it changes."""
@@ -159,7 +162,9 @@ class SqlTransaction(SqlClaims):
             completed = [task for task, status in ended.items() if status == COMPLETED]
             freed = self._settle(batch, completed)
         self._count(found, counts)
-        return Recording(sum(counts.values()), freed)
+        added = sum(counts.values())
+        _log.debug("recorded %d outcomes of batch %d, %d tasks freed", added, batch, len(freed))
+        return Recording(added, freed)
 
     def cancel_doomed(self, batch: int) -> int:
         lost = [task for (task,) in self.run(_INCOMPLETE, batch=batch, completed=COMPLETED)]

@@ -69,7 +69,7 @@ class SqliteSnapshot(SqlSnapshot):
 class SqliteTransaction(SqliteSnapshot, SqlTransaction):
     """Reads and writes while no other process writes."""
 
-    has_news = False  # for other engines
+    has_changes = False  # that other engines are told of
 
     def __init__(
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
@@ -78,7 +78,7 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         SqlTransaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
-        self.has_news = True
+        self.has_changes = True
 
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
         # What all of them share stands in the statement: binding costs.
@@ -159,8 +159,8 @@ class SqliteStore(Store):
                 faults.point("commit")
             self.check_place()
             self._listed |= transaction.found
-            if transaction.has_news:
-                self._lock.ring()
+            if transaction.has_changes:
+                self._lock.touch()
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
@@ -181,8 +181,8 @@ class SqliteStore(Store):
     def release_liveness(self, engine: int) -> None:
         self._life.drop(engine)
 
-    def news(self) -> object:
-        return self._lock.rung()
+    def change_token(self) -> object:
+        return self._lock.last_change()
 
     def spare(self) -> int:
         if self._only_reads:
@@ -363,7 +363,7 @@ def translated(location: str) -> Iterator[None]:
         if "full" in text or "disk I/O error" in text:
             raise StoreFull(
                 f"the disk has no room for {location}: {text}",
-                hint="free some space, then say `runyard resume`; what is recorded stays",
+                hint="free some space, then run `runyard resume`; what is recorded stays",
             ) from error
         if "malformed" in text or "not a database" in text or "corrupt" in text:
             raise StoreDamaged(

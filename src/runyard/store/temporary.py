@@ -1,4 +1,4 @@
-"""The store of `memory:`, which is gone when it is closed, or with the process."""
+"""The store of `memory:`, which is gone with the object, or with the process."""
 
 from __future__ import annotations
 
@@ -15,20 +15,16 @@ class TemporaryStore(SqliteStore):
     """SQLite in a private folder, which never waits for the disk.
 
     Several connections see one state each, as in any store; SQLite's own databases in memory have
-    one state for all of them.
+    one state for all of them. Results can be read after it was closed, as from any store.
     """
 
     synchronous = "OFF"
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="runyard-"))
-        self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+        weakref.finalize(self, _remove, folder, os.getpid())
         super().__init__(folder / "yard.db")
         self.location = "memory:"
-
-    def close(self) -> None:
-        super().close()
-        self._remove()
 
 
 def _remove(folder: Path, owner: int) -> None:

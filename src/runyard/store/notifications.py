@@ -1,4 +1,4 @@
-"""News from other engines by LISTEN and NOTIFY, so that nobody has to ask again and again."""
+"""Changes by other engines, heard by LISTEN and NOTIFY instead of polling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 PATIENCE = 0.5
-"""How often the listener looks whether it is still wanted, and after a lost connection again."""
+"""Seconds between checks whether the listener is still needed, and between reconnects."""
 
 
 def channel_of(connection: psycopg.Connection[Any]) -> str:
@@ -27,17 +27,17 @@ class Listener:
         self._connect = connect
         self._lock = threading.Lock()
         self._heard: list[Callable[[], None]] = []
-        self.count = 0  # of news
+        self.count = 0  # of notifications
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def add(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Let this be called; what to call when it is wanted no more."""
+        """Call this on each change; returns what removes it again."""
         with self._lock:
             self._heard.append(heard)
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._listen, name="runyard-news", daemon=True
+                    target=self._listen, name="runyard-listener", daemon=True
                 )
                 self._thread.start()
 
@@ -48,7 +48,7 @@ class Listener:
         return remove
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._closed = True
         if self._thread is not None:
             self._thread.join()
