@@ -228,7 +228,7 @@ def test_a_file_is_written_through_links_and_into_pipes(
 def test_stdout_by_its_other_name_is_stdout(picky: Project) -> None:
     words = ("export", "p", "--format", "csv", "-o")
     assert picky(*words, "/dev/stdout").out == picky(*words, "-").out
-    assert "both want stdout" in picky(*words, "/dev/stdout", "--json").err
+    assert "both write to stdout" in picky(*words, "/dev/stdout", "--json").err
 
 
 def test_no_cell_of_a_csv_is_a_formula(project: Project) -> None:
