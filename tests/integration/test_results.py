@@ -206,7 +206,7 @@ def test_an_export_that_fails_leaves_what_was_there(
 
 
 def test_an_unknown_format_is_refused(result: ry.Result, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no format 'xml'"):
+    with pytest.raises(UsageError, match="unknown format 'xml'"):
         export(result, "xml", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

@@ -278,8 +278,7 @@ class Result:
             from runyard.reports.coordinates import shown_coordinates
 
             by = shown_coordinates(self.coordinates, self.recorded.plan, MOST_GROUPS)
-            names = self.columns.names
-            metrics = names[:MOST_METRICS] if metrics is None else metrics
+            metrics = self.columns.names[:MOST_METRICS] if metrics is None else metrics
         return self.summaries(metrics, by)
 
     def _repr_html_(self) -> str:

@@ -53,7 +53,7 @@ class Writer:
         self._looked = 0.0  # when the last look was, by the monotonic clock
         self._seen = self._sought = (
             run.store.change_token()
-        )  # change tokens: of the last look, and wanted
+        )  # change tokens
         self.running = 0  # lanes; the loop keeps it up to date, `status` shows it
         self.rate = 0.0  # the same
         self.takes_followers = run.reads_store  # until the run is to end

@@ -234,7 +234,7 @@ def test_pairs_of_different_length_and_unknown_choices_are_refused() -> None:
         paired([1, 2, 3], [1, 2])
     with pytest.raises(UsageError, match="unknown interval 'wald'"):
         compare([1, 2], [1, 2], paired=True, interval="wald")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no direction"):
+    with pytest.raises(UsageError, match="unknown direction"):
         About(better="more")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="level"):
         paired([1, 2], [1, 3], level=95)
