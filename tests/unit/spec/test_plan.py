@@ -186,7 +186,7 @@ CHANGES = [
         "parameters: recorded {'k': 1}, now {'k': 2}",
     ),
     (Plan({"k": 1}, [Axis("a", "param", (1, 2))], 1), "replicates: recorded 2, now 1"),
-    (Plan({"k": 1}, [Axis("a", "param", (1, 3))], 2), "a: 2 is recorded, and now gone"),
+    (Plan({"k": 1}, [Axis("a", "param", (1, 3))], 2), "a: 2 is recorded, but now missing"),
     (Plan({"k": 1}, [Axis("b", "param", (1, 2))], 2), "axes: recorded a; now b"),
     (Plan({"k": 1}, [], 2), "axes: recorded a; now none"),
     (
