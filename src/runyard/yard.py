@@ -24,7 +24,7 @@ from runyard.execution import (
     refuse_by_value,
     stored_batch,
 )
-from runyard.reports.printed import Output, printed
+from runyard.reports.printed import TaskOutput, printed
 from runyard.reports.progress import Progress
 from runyard.reports.result import Result
 from runyard.schedule import cancelling
@@ -217,7 +217,7 @@ class Yard:
         self.recorded(name)
         return self._result(name, codec)
 
-    def printed(self, name: str, task: int) -> dict[int, Output]:
+    def printed(self, name: str, task: int) -> dict[int, TaskOutput]:
         """What a task printed, by attempt, where an attempt printed something."""
         batch = self.recorded(name).id
         with self.store.snapshot() as view:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import runyard as ry
 from runyard.backends import backend_class
 from runyard.backends.base import Capabilities
-from runyard.reports.printed import Output
+from runyard.reports.printed import TaskOutput
 
 
 class Place(NamedTuple):
@@ -37,7 +37,7 @@ def output(
     yard: ry.Yard, result: ry.Result, task: int, stream: str = "stdout", attempt: int = 0
 ) -> str:
     """What an attempt of a task printed."""
-    found = yard.printed(result.name, task).get(attempt, Output())
+    found = yard.printed(result.name, task).get(attempt, TaskOutput())
     text: str | None = getattr(found, stream)
     assert text is not None
     return text

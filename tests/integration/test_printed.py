@@ -16,7 +16,7 @@ from sample_tasks import double, prints, prints_much
 import runyard as ry
 from runyard.backends.serial import SerialBackend
 from runyard.errors import StoreFull
-from runyard.reports.printed import Output
+from runyard.reports.printed import TaskOutput
 from runyard.schedule.commit import Committer
 from runyard.schedule.mailbox import OutcomeGroup, PendingWrites
 from runyard.schedule.ready_queue import HeldClaim
@@ -43,7 +43,7 @@ def test_two_thousand_tasks_that_print_leave_no_more_files_than_silent_ones(
     assert files(yard) <= before + 2  # the batch's folder and its events
     for task in (0, 1, 777, 1999):
         assert yard.printed(result.name, task) == {
-            0: Output(f"out {task}\nmore\n", f"err {task}\n")
+            0: TaskOutput(f"out {task}\nmore\n", f"err {task}\n")
         }
     with yard.store.snapshot() as view:
         batch = yard.recorded("loud").id
@@ -62,7 +62,7 @@ def test_only_the_long_stream_goes_into_a_file(yard: ry.Yard) -> None:
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*/*/*")) == [
         "0/0/stdout", "1/0/stdout",
     ]  # fmt: skip
-    assert yard.printed(result.name, 1) == {0: Output("y" * LONG + "\n", "short\n")}
+    assert yard.printed(result.name, 1) == {0: TaskOutput("y" * LONG + "\n", "short\n")}
 
 
 def test_a_task_that_failed_after_a_long_output_starts_again_without_it(
@@ -81,7 +81,7 @@ def test_a_task_that_failed_after_a_long_output_starts_again_without_it(
     yard.retry("b")
     assert yard.printed("b", 0) == {}
     yard.run(batch, backend="serial")
-    assert yard.printed("b", 0) == {0: Output("well\n", "")}
+    assert yard.printed("b", 0) == {0: TaskOutput("well\n", "")}
     assert not (yard.batch_folder("b") / "tasks" / "0").exists()
 
 

@@ -31,7 +31,7 @@ from runyard.spaces import clear_errors
 from runyard.spec.outcome import Printed
 
 
-class Output:
+class OutputCapture:
     """Keeps nothing; the base class of those that do."""
 
     quick = math.inf
@@ -54,7 +54,7 @@ class Output:
         return None
 
 
-class SpoolOutput(Output):
+class SpoolOutput(OutputCapture):
     """Descriptors 1 and 2 of a worker process, redirected to spool files."""
 
     LEARNING = 500
@@ -267,7 +267,7 @@ def _take(descriptors: list[int]) -> list[bytes]:
     return texts
 
 
-class StreamOutput(Output):
+class StreamOutput(OutputCapture):
     """What Python prints inside one lane of the engine's own process."""
 
     quick = -1.0

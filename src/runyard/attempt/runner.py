@@ -24,7 +24,7 @@ from runyard.attempt.calls import CallThread, share_threads
 from runyard.attempt.context import Context, enter
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.memory import beyond_the_limit
-from runyard.attempt.output import Output
+from runyard.attempt.output import OutputCapture
 from runyard.attempt.packed import pack_error
 from runyard.attempt.program import Program, ReadyTask
 from runyard.attempt.raised import class_names, error_info
@@ -59,7 +59,7 @@ class Runner:
         program: Program,
         lane: int,
         lane_status: LaneStatusFile,
-        output: Output,
+        output: OutputCapture,
         emit: Callable[[Emission], None],
         *,
         home: str | None = None,  # the directory of a worker process, where each task starts
@@ -70,7 +70,7 @@ class Runner:
         self.lane = lane
         self.emit = emit
         self._lane_status = lane_status
-        self._output = output if job.capture else Output()
+        self._output = output if job.capture else OutputCapture()
         self._batch = job.batch
         self._codec = job.codec
         self._worker = job.engine << 16 | job.first_lane + lane

@@ -120,7 +120,7 @@ class Emission(NamedTuple):
     data: bytes
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """A task changed the state that all tasks of its process share."""
 
     task: int
@@ -140,7 +140,7 @@ class Report(NamedTuple):
     emitted: list[Emission]
     seconds: float  # spent in tasks since the last report
     finished: bool  # the last report of this chunk
-    change: Change | None = None  # the first by a task of this process
+    change: StateChange | None = None  # the first by a task of this process
     system_failure: SystemFailure | None = None  # why the rest of the chunk did not run
 
 

@@ -21,7 +21,7 @@ from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import ProcessState
 from runyard.attempt.runner import Result
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Change, Completed, Emission, Failure, Report, encode_report
+from runyard.attempt.wire import Completed, Emission, Failure, Report, StateChange, encode_report
 from runyard.backends import tree
 from runyard.backends.channel import HEAD, LARGEST, MARK
 from runyard.spec.outcome import WIDTH, Printed
@@ -43,7 +43,7 @@ class Outbox:
         self._results: deque[Result] = deque()
         self._emitted: deque[Emission] = deque()
         self._trusted = 0  # how many of the results, from the first
-        self._change: Change | None = None
+        self._change: StateChange | None = None
         self.failure: SystemFailure | None = None  # why the rest of the chunk can't run
         self._chunk = 0
         self._done = 0
@@ -80,7 +80,7 @@ class Outbox:
         with self._sending:
             self._trusted = len(self._results)
             if change and self._results:
-                self._change = Change(_task_of(self._results[-1]), change, is_undone)
+                self._change = StateChange(_task_of(self._results[-1]), change, is_undone)
 
     def forget_untrusted(self) -> None:
         """Drop the results of tasks that have to run again, and what they emitted."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.lane_status import LaneStatusFile
-from runyard.attempt.output import Output, SpoolOutput, touched
+from runyard.attempt.output import OutputCapture, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
 from runyard.attempt.program import Program
 from runyard.attempt.runner import Runner
@@ -106,7 +106,7 @@ class Worker:
         if job.capture:
             with clear_errors("open the files for what tasks print"):
                 self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
-        output, program = self._spool or Output(), Program(job, self._state.loading)
+        output, program = self._spool or OutputCapture(), Program(job, self._state.loading)
         return Runner(program, self._lane, lane_status, output, self._outbox.emit, home=os.getcwd())
 
     def _run(self, chunk: Chunk) -> None:

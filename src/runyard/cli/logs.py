@@ -13,7 +13,7 @@ from runyard.errors import NotFound, UsageError
 from runyard.plaintext import one_line
 
 if TYPE_CHECKING:
-    from runyard.reports.printed import Output
+    from runyard.reports.printed import TaskOutput
     from runyard.store.rows import AttemptRow
     from runyard.yard import Yard
 
@@ -116,10 +116,10 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
 
 
 def _attempts(
-    printed: dict[int, Output], earlier: list[AttemptRow], wanted: int | None
+    printed: dict[int, TaskOutput], earlier: list[AttemptRow], wanted: int | None
 ) -> list[dict[str, Any]]:
     """What each attempt printed, and the errors of all but the last."""
-    from runyard.reports.printed import Output
+    from runyard.reports.printed import TaskOutput
     from runyard.spec.outcome import ErrorInfo
 
     errors: dict[int, str] = {}
@@ -129,7 +129,7 @@ def _attempts(
         errors[own] = f"{info.kind}: {info.message}"
         own += 1 - row.crash
     return [
-        {"attempt": n, "error": errors.get(n), **printed.get(n, Output())._asdict()}
+        {"attempt": n, "error": errors.get(n), **printed.get(n, TaskOutput())._asdict()}
         for n in sorted(printed.keys() | errors.keys())
         if wanted in (None, n)
     ]

@@ -28,7 +28,7 @@ from runyard.store.rows import runs
 if TYPE_CHECKING:
     from runyard.backends.base import Backend
     from runyard.reports.result import Result
-    from runyard.schedule.changed import Change
+    from runyard.schedule.changed import CodeChange
     from runyard.spec.batch import Batch
     from runyard.spec.task import Target
     from runyard.store.base import Snapshot, Transaction
@@ -182,7 +182,7 @@ def _again(row: TaskRow) -> tuple[str | None, int, bytes, tuple[int, ...]]:
     return row.name, row.priority, row.content, decode_listed(row.content).after
 
 
-def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> Change | None:
+def _change(yard: Yard, kept: StoredBatch, batch: Batch) -> CodeChange | None:
     """Recorded outcomes that were made by other code than the present."""
     from runyard.schedule.changed import find_change
     from runyard.schedule.registration import code_of

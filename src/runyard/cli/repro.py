@@ -122,7 +122,7 @@ class Rerun:
     def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
         from runyard.attempt.context import enter, follow_threads
         from runyard.attempt.lane_status import LaneStatusFile
-        from runyard.attempt.output import Output
+        from runyard.attempt.output import OutputCapture
         from runyard.attempt.program import Program
         from runyard.attempt.runner import Runner
         from runyard.attempt.wire import Chunk, Completed, Failure, Item
@@ -130,7 +130,7 @@ class Rerun:
 
         lane_status = LaneStatusFile(folder / "lane_status", 1, create=True)
         program = Program(self._job(folder, target))
-        runner = Runner(program, 0, lane_status, Output(), self._emitted)
+        runner = Runner(program, 0, lane_status, OutputCapture(), self._emitted)
         attempt = 0 if self.before is None else self.before.attempt
         chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
         ready = next(iter(program.tasks(chunk)))

@@ -23,7 +23,7 @@ MOST_GROUPS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MetricTable:
     """A range of tasks as columns; tasks without an outcome have status 0."""
 
     task: NDArray[np.int64]
@@ -44,13 +44,13 @@ class Group:
     summaries: dict[str, Summary]
 
 
-def read_table(result: Result, size: int = 65_536) -> Iterator[Table]:
+def read_table(result: Result, size: int = 65_536) -> Iterator[MetricTable]:
     """Every task of a batch as columns, a range at a time."""
     columns, known = result.columns, result.coordinates
     for low in range(0, columns.total, size):
         high = min(columns.total, low + size)
         part = slice(low, high)
-        yield Table(
+        yield MetricTable(
             np.arange(low, high),
             **{name: columns.fixed(name)[part] for name in FIXED},
             labels={name: _values(c, c.codes(low, high)) for name, c in known.items()},

@@ -9,17 +9,17 @@ from runyard.spaces import task_folder
 from runyard.store.base import Snapshot
 
 
-class Output(NamedTuple):
+class TaskOutput(NamedTuple):
     """The output of one attempt; None if it is in a file on the machine that ran the task."""
 
     stdout: str | None = ""
     stderr: str | None = ""
 
 
-def printed(view: Snapshot, batch: int, folder: Path, task: int) -> dict[int, Output]:
+def printed(view: Snapshot, batch: int, folder: Path, task: int) -> dict[int, TaskOutput]:
     """The output of each attempt of a task; `folder` is the batch's folder on this machine."""
     return {
-        attempt: Output(
+        attempt: TaskOutput(
             *(None if kept is None else kept.decode("utf-8", "backslashreplace") for kept in both)
         )
         for attempt, both in printed_bytes(view, batch, folder, task).items()
@@ -33,7 +33,7 @@ def printed_bytes(
     found = {}
     for row in view.printed(batch, task):
         place = task_folder(folder, task, row.attempt)
-        both = (_kept(getattr(row, name), place / name) for name in Output._fields)
+        both = (_kept(getattr(row, name), place / name) for name in TaskOutput._fields)
         found[row.attempt] = tuple(both)
     return found
 

@@ -16,7 +16,7 @@ import numpy as np
 from runyard.reports.columns import NUMERIC, TEXT
 from runyard.reports.export import AFTER, BEFORE, heads, text_of
 from runyard.reports.formats import missing
-from runyard.reports.metrics import Table, read_table
+from runyard.reports.metrics import MetricTable, read_table
 from runyard.reports.result import codes_of
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import parts
@@ -64,7 +64,7 @@ def wide(result: Result, status: Status | str | None = None) -> Iterator[dict[st
         yield page
 
 
-def _labels(table: Table, kept: Any, heads: list[str], written: set[str]) -> dict[str, Any]:
+def _labels(table: MetricTable, kept: Any, heads: list[str], written: set[str]) -> dict[str, Any]:
     at = kept.nonzero()[0].tolist()
     found: dict[str, Any] = {}
     for head, (name, values) in zip(heads, table.labels.items(), strict=True):

@@ -38,7 +38,7 @@ class Code(NamedTuple):
     loaded: frozenset[str] = frozenset()  # modules that workers load by themselves
 
 
-class Change(NamedTuple):
+class CodeChange(NamedTuple):
     """Recorded outcomes that were made by other code."""
 
     event: CodeChanged
@@ -131,7 +131,7 @@ def present_code(view: Snapshot, recorded: StoredBatch, backend: str) -> Code:
 
 def find_change(
     view: Snapshot, recorded: StoredBatch, code: Mapping[str, str], changed: Changed
-) -> Change | None:
+) -> CodeChange | None:
     """The outcomes that other code made, and what becomes of them; raises to refuse them."""
     found = outdated(view, recorded, code)
     if not found:
@@ -155,7 +155,7 @@ def find_change(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,
     )  # fmt: skip
-    return Change(event, tasks)
+    return CodeChange(event, tasks)
 
 
 def settle_changes(

@@ -9,7 +9,7 @@ import math
 
 from runyard import clock, faults
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Change, LossCause, Report
+from runyard.attempt.wire import LossCause, Report, StateChange
 from runyard.events import Progress
 from runyard.schedule import policy
 from runyard.schedule.dispatch import Dispatch
@@ -131,7 +131,7 @@ class Loop:
         self._note_failure(report.system_failure)
         self._tasks.reported(sent, report)
 
-    def _warn_of_change(self, change: Change | None) -> None:
+    def _warn_of_change(self, change: StateChange | None) -> None:
         """Say once that tasks of this batch change what all tasks of a worker share."""
         if change is None or self._told_change:
             return

@@ -51,9 +51,7 @@ class Writer:
         self._unsure = False  # the last commit failed, but may have gone through
         self._closing = False
         self._looked = 0.0  # when the last look was, by the monotonic clock
-        self._seen = self._sought = (
-            run.store.change_token()
-        )  # change tokens
+        self._seen = self._sought = run.store.change_token()  # change tokens
         self.running = 0  # lanes; the loop keeps it up to date, `status` shows it
         self.rate = 0.0  # the same
         self.takes_followers = run.reads_store  # until the run is to end

@@ -42,7 +42,7 @@ from runyard.stats.conditions_terms import (
     Statistic,
     Values,
 )
-from runyard.stats.conditions_tree import Compared, Joined, Number, Test
+from runyard.stats.conditions_tree import ComparisonNode, Joined, Number, Test
 
 __all__ = ["Condition", "Goal", "Scope", "Sides", "Values", "Verdict", "parse", "parse_rule"]
 
@@ -153,7 +153,7 @@ def _goals(test: Test) -> Iterator[Goal]:
     if isinstance(test, Joined):
         for part in test.parts:
             yield from _goals(part)
-    if isinstance(test, Compared) and test.sign[0] in "<>":
+    if isinstance(test, ComparisonNode) and test.sign[0] in "<>":
         small, large = test.parts if test.sign[0] == "<" else test.parts[::-1]
         if isinstance(small, Statistic) and small.name == "ci" and isinstance(large, Number):
             yield Goal(small.metric, small.level or 0.95, large.number)

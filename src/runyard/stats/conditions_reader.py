@@ -150,7 +150,7 @@ class Reader(ABC):
             return tree.Calculated(sign, (first, second))
         if self._sign() in tree.COMPARISONS:
             raise self.unexpected("'and', 'or' or the end", hint="join two comparisons with 'and'")
-        return tree.Compared(sign, (first, second))
+        return tree.ComparisonNode(sign, (first, second))
 
     def _prefix(self) -> tree.Node:
         sign = self._sign()

@@ -133,7 +133,7 @@ class Calculated(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared(Test):
+class ComparisonNode(Test):
     """Two terms joined by a sign such as <=."""
 
     sign: str

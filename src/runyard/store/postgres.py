@@ -38,7 +38,7 @@ from runyard.store.pool import Pool
 from runyard.store.reading import SqlSnapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
-from runyard.store.sessions import Session, Sessions
+from runyard.store.sessions import DatabaseSession, Sessions
 from runyard.store.sql import SqlTransaction
 from runyard.store.statements import for_postgres
 from runyard.store.writing import Clash, Values
@@ -80,7 +80,7 @@ to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 class PostgresSnapshot(SqlSnapshot):
     """Reads over one session."""
 
-    def __init__(self, driver: Session) -> None:
+    def __init__(self, driver: DatabaseSession) -> None:
         self._driver = driver
 
     def run(self, text: str, **values: Any) -> psycopg.Cursor[Any]:
@@ -99,7 +99,7 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
     """Reads and writes beside those of other engines."""
 
     def __init__(
-        self, driver: Session, alive: Callable[[int], bool], known: dict[int, bool]
+        self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         PostgresSnapshot.__init__(self, driver)
         SqlTransaction.__init__(self, alive, known)
@@ -146,7 +146,7 @@ class PostgresStore(Store):
         self.location = addresses.shown(url)
         self._url = url
         self._writing = threading.RLock()
-        self._writer: Session | None = None
+        self._writer: DatabaseSession | None = None
         self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         self._patient = False
         with self._translated():
@@ -260,13 +260,13 @@ class PostgresStore(Store):
         finally:
             session.close()
 
-    def _reader(self) -> Session:
+    def _reader(self) -> DatabaseSession:
         session = self._sessions.connect()
         session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         session.read_only = True
         return session
 
-    def _opened(self, connect: Callable[[], Session]) -> Session:
+    def _opened(self, connect: Callable[[], DatabaseSession]) -> DatabaseSession:
         """A session, as soon as the server can be reached."""
         until = time.monotonic() + StoreAway.patience
         while True:
@@ -348,22 +348,22 @@ def _same_key(table: Table[Any]) -> str:
     return " AND ".join(f"t.{name} = v.{name}" for name in table.keys)
 
 
-def _let_idle(session: Session) -> None:
+def _let_idle(session: DatabaseSession) -> None:
     """Let a reading transaction pause between two queries for as long as it needs."""
     session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
-def _is_there(session: Session) -> bool:
+def _is_there(session: DatabaseSession) -> bool:
     found = session.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
     return bool(found and found[0])
 
 
-def _version(session: Session) -> str | None:
+def _version(session: DatabaseSession) -> str | None:
     found = session.execute(schema.READ_VERSION).fetchone()
     return None if found is None else str(found[0])
 
 
-def _answers(session: Session) -> bool:
+def _answers(session: DatabaseSession) -> bool:
     """Whether a session that was idle still works: a server that ends one says so at once."""
     if session.closed:
         return False

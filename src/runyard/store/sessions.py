@@ -61,7 +61,7 @@ _TIMED_OUT = (errors.QueryCanceled, errors.IdleSessionTimeout)
 """What a role's own timeouts may do to a session before it has lifted them."""
 
 
-class Session(psycopg.Connection[Any]):
+class DatabaseSession(psycopg.Connection[Any]):
     """A connection whose waits end."""
 
     sessions: Sessions
@@ -162,7 +162,7 @@ class Sessions:
         """Wait for it as before."""
         self._hurry = None
 
-    def connect(self) -> Session:
+    def connect(self) -> DatabaseSession:
         """A new session."""
         until = time.monotonic() + CONNECT_SECONDS
         while True:
@@ -196,14 +196,14 @@ class Sessions:
         self._away_until = max(self._away_until, time.monotonic() + AWAY_SECONDS)
         raise _GivenUp
 
-    def _connected(self) -> Session:
+    def _connected(self) -> DatabaseSession:
         if time.monotonic() < self._away_until:
             raise _GivenUp
         settings = dict(self._settings)
         if self._hurry is not None:
             settings["connect_timeout"] = math.ceil(self._hurry)
         try:
-            session = Session.connect(**settings, autocommit=True)
+            session = DatabaseSession.connect(**settings, autocommit=True)
         except errors.ConnectionTimeout:
             if self._hurry is not None:
                 self._give_up()
@@ -211,7 +211,7 @@ class Sessions:
         session.sessions = self
         return session
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: DatabaseSession) -> None:
         session.execute("SET statement_timeout = 0")  # by itself: the next one may take longer
         version = session.info.server_version
         later = {name: value for name, (since, value) in _LATER.items() if version >= since}

@@ -16,7 +16,7 @@ import runyard as ry
 from runyard.errors import NotFound, StoreAway, StoreError, UsageError
 from runyard.execution import RunSettings
 from runyard.reports.export import export
-from runyard.reports.printed import Output
+from runyard.reports.printed import TaskOutput
 from runyard.store import files_folder
 from runyard.worker import Turn, Worker
 
@@ -54,11 +54,11 @@ def test_every_machine_reads_what_tasks_printed_but_for_what_is_in_a_file(
 
     with ry.Yard(url) as here:
         here.run(ry.grid(speaks, x=[0, 1], name="b"), backend="threads")
-        assert here.printed("b", 1) == {0: Output("y" * 70_000 + "\n", "")}
+        assert here.printed("b", 1) == {0: TaskOutput("y" * 70_000 + "\n", "")}
     monkeypatch.setenv("RUNYARD_FILES", str(tmp_path / "another machine"))
     with ry.Yard(url) as there:
-        assert there.printed("b", 0) == {0: Output("short\n", "")}
-        assert there.printed("b", 1) == {0: Output(None, "")}
+        assert there.printed("b", 0) == {0: TaskOutput("short\n", "")}
+        assert there.printed("b", 1) == {0: TaskOutput(None, "")}
 
 
 def test_news_come_whatever_the_search_path_is(url: str) -> None:

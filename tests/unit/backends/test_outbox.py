@@ -11,11 +11,11 @@ from polling import eventually
 
 from runyard.attempt.process_state import ProcessState
 from runyard.attempt.wire import (
-    Change,
     Completed,
     Emission,
     Failure,
     Report,
+    StateChange,
     decode_report,
     encode_report,
 )
@@ -167,4 +167,4 @@ def test_a_change_by_a_task_is_reported_with_its_result(wire: Wire) -> None:
     wire.outbox.trust("the locale", is_undone=False)
     wire.outbox.finish()
     changes = [report.change for report in wire.reports() if report.change]
-    assert changes == [Change(3, "the locale", False)]
+    assert changes == [StateChange(3, "the locale", False)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Change, Report, encode_report
+from runyard.attempt.wire import Report, StateChange, encode_report
 from runyard.backends.channel import framed, take_messages
 from runyard.backends.ray import messages, shared_files
 from runyard.backends.ray.archives import pack_project, pack_tasks, unpack_project, unpack_tasks
@@ -145,7 +145,7 @@ def test_another_version_on_a_node_is_reported(change: dict[str, str], words: st
 
 
 def test_a_report_passes_an_actor_as_its_worker_sent_it() -> None:
-    change, failure = Change(3, "the umask", True), SystemFailure("no room", is_full=True)
+    change, failure = StateChange(3, "the umask", True), SystemFailure("no room", is_full=True)
     report = Report(1, 2, 3, [4, b"row"], [], [], [], 0.5, True, change, failure)
     read = OneWorkerBackend.decode(memoryview(encode_report(report)))
     running = messages.Running(0, 1, 2, 0.5)

@@ -20,7 +20,7 @@ from runyard.reports.html.blocks import (
     shown,
 )
 from runyard.reports.html.context import ReportContext, Section
-from runyard.reports.html.history import Run
+from runyard.reports.html.history import RunRecord
 from runyard.reports.html.timeline import draw, read_lanes
 from runyard.reports.metrics import equal_bins
 from runyard.spec.options import Options
@@ -257,7 +257,7 @@ def spec(context: ReportContext) -> Section:
     parts += [element("h3", "Options"), options]
     run = next((run for run in reversed(context.history.runs) if run.described), None)
     if run is not None:
-        latest = "Latest run" if run is context.history.runs[-1] else f"Run {run.number}"
+        latest = "Latest run" if run is context.history.runs[-1] else f"RunRecord {run.number}"
         parts += [element("h3", latest), _described(run.described)]
     return Section("What was run", join(parts), order=80)
 
@@ -353,13 +353,13 @@ def runs(context: ReportContext) -> Section | None:
     return Section("Runs", join(parts), order=85)
 
 
-def _end(run: Run, alive: bool) -> str:
+def _end(run: RunRecord, alive: bool) -> str:
     if run.ended is None:
         return "still running" if alive else "unexpectedly (killed, or power lost)"
     return run.reason
 
 
-def _commit(run: Run) -> str:
+def _commit(run: RunRecord) -> str:
     git = run.described.get("git")
     if not git:
         return ""

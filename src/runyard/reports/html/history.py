@@ -24,7 +24,7 @@ LOUD = frozenset({"warning", "error", "critical", "alert"})
 
 
 @dataclass
-class Run:
+class RunRecord:
     """One run of the batch: from its start to its end, if known."""
 
     number: int
@@ -54,7 +54,7 @@ class Alert:
 class RunHistory:
     """What happened, in the order of the log."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
     alerts: dict[tuple[str, str, str], Alert] = field(default_factory=dict)
     more_alerts: int = 0  # beyond `MOST_ALERTS`
     retries: Counter[str] = field(default_factory=Counter)  # by error class
@@ -82,7 +82,7 @@ class RunHistory:
         if task is not None and len(found.tasks) < EXAMPLES:
             found.tasks.append(task)
 
-    def run_of(self, engine: int) -> Run | None:
+    def run_of(self, engine: int) -> RunRecord | None:
         """The run of this engine, if its start is on record."""
         return next((run for run in reversed(self.runs) if run.engine == engine), None)
 
@@ -105,7 +105,7 @@ def _events(path: Path) -> Iterable[dict[str, Any]]:
 
 def _started(history: RunHistory, event: dict[str, Any]) -> None:
     number = len(history.runs) + 1
-    run = Run(number, event["engine"], event["at"], event["backend"], event["workers"])
+    run = RunRecord(number, event["engine"], event["at"], event["backend"], event["workers"])
     history.runs.append(run)
 
 

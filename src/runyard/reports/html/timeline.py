@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from runyard.format import count, duration
 from runyard.reports.html.blocks import Html, join
 from runyard.reports.html.charts import Row, Scale, chart, mark, outline, sign, span
-from runyard.reports.html.history import Run, RunHistory
+from runyard.reports.html.history import RunHistory, RunRecord
 from runyard.spec.status import Status
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class RunLanes:
     engine: int
     start: float
     end: float
-    run: Run | None
+    run: RunRecord | None
     tasks: int
     lanes: dict[int, Lane] = field(default_factory=dict)
 
@@ -322,7 +322,7 @@ def _retries(moments: list[float], scale: Scale, run: RunLanes) -> Row:
 
 
 def _title(run: RunLanes) -> str:
-    number = f"Run {run.run.number}: " if run.run else ""
+    number = f"RunRecord {run.run.number}: " if run.run else ""
     workers = count(len(run.lanes), "worker")
     title = f"{number}{workers}, busy {100 * run.busy:.0f} % of {duration(run.seconds)}"
     if len(run.lanes) > 1 and run.tail > 0.05 * run.seconds:

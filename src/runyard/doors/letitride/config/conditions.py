@@ -19,7 +19,7 @@ _CONSTANTS = {"default": True, "true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class HandCondition:
     """A condition on a hand."""
 
     text: str  # as it was written
@@ -79,6 +79,6 @@ class _FactReader(Reader):
         return "expected a comparison and found only a number", "compare it: high_cards >= 2"
 
 
-def parse(text: str) -> Condition:
+def parse(text: str) -> HandCondition:
     """Read a condition; a UsageError points at the place that can't be read."""
-    return Condition(text, _FactReader(text).condition())
+    return HandCondition(text, _FactReader(text).condition())

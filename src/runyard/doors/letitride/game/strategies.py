@@ -15,7 +15,7 @@ from runyard.doors.letitride.cache import cached_arrays
 from runyard.doors.letitride.cards import tables
 from runyard.doors.letitride.cards.facts import PAYING, HandFacts
 from runyard.doors.letitride.cards.paytables import MainTable
-from runyard.doors.letitride.config.conditions import Condition, parse
+from runyard.doors.letitride.config.conditions import HandCondition, parse
 from runyard.doors.letitride.config.model import ConservativeConfig, StrategyConfig
 from runyard.doors.letitride.game.optimal import optimal
 
@@ -102,7 +102,7 @@ class Always:
     ride_bet2 = ride_bet1
 
 
-Rule = tuple[Condition, bool]
+Rule = tuple[HandCondition, bool]
 
 
 @dataclass(frozen=True)
