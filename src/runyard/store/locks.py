@@ -76,7 +76,8 @@ class OpenFile:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        if getattr(self, "descriptor", -1) >= 0:
+        # When the interpreter ends, the module may be gone; the kernel closes what is left.
+        if getattr(self, "descriptor", -1) >= 0 and _changing is not None:
             self.close()
 
 
