@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo lint test test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
+.PHONY: help setup programs demo lint test test-deaths test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,9 +53,16 @@ SHARED = --dist loadfile --no-loadscope-reorder
 # Tests of what happens when something dies are kept apart from those that keep all cores busy.
 DEATHS = tests/chaos tests/integration/ray
 
-test: setup programs lint ## lint, then every test that takes seconds
-	$(BIN)/pytest -n 3 $(SHARED) $(DEATHS)
+# Tests start processes by the hundred; without bytecode each would compile the package again.
+test test-all chaos: export PYTHONDONTWRITEBYTECODE :=
+
+test: setup programs ## lint, and every test that takes seconds
+	$(MAKE) --no-print-directory --jobs=2 lint test-deaths
 	$(BIN)/pytest -n 4 $(SHARED) $(DEATHS:%=--ignore=%)
+
+# Beside the linters, since these tests wait most of the time.
+test-deaths: setup
+	$(BIN)/pytest -n 4 $(SHARED) $(DEATHS)
 
 test-all: setup programs lint ## lint, then every test, slow ones too
 	$(BIN)/pytest -m ""

@@ -18,6 +18,7 @@ HELPERS = str(Path(__file__).parent / "helpers")
 if HELPERS not in sys.path:
     sys.path.insert(0, HELPERS)
 
+from command_server import close_servers  # noqa: E402
 from polling import eventually  # noqa: E402
 
 from runyard import Yard  # noqa: E402
@@ -110,9 +111,10 @@ def no_child_process_is_left() -> Iterator[None]:
     yield
     close_links()
     close_crews()
+    close_servers()
     gc.collect()
     me = psutil.Process()
-    gone = eventually(lambda: not _running(me), seconds=5)
+    gone = eventually(lambda: not _running(me), seconds=60)
     assert gone, f"processes are left: {_running(me)}"
 
 

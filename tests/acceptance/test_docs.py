@@ -22,7 +22,7 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 PAGES = [README, *sorted(ROOT.glob("[A-Z]*.md")), *sorted(DOCS.glob("*.md"))]
 COMMANDS = [name for group in SECTIONS.values() for name in group]
-PATIENCE = 60
+PATIENCE = 100
 
 PROMISES = """\
 1. A task may run more than once; its outcome is recorded exactly once; a recorded outcome survives

@@ -39,7 +39,7 @@ EXPECTED = dict(
     [
         script("queue_from_python.py", r"squares below 1000: 332833500"),
         script("async_fetch.py", r"answers: 2,000 of 2,000 completed"),
-        script("demo.py", r"all the same", "20000"),
+        script("demo.py", r"all the same", "2000"),
         script("executor_survives.py", r"second run: 19 results, .* 19 calls ran"),
         script("malice_newcomer.py", r"eight users: mallory ends at -9\.83 on average"),
         script("pi_grid.py", r"300 tasks run, 300 were there"),

@@ -120,7 +120,7 @@ def _start(tmp_path: Path, spare: int) -> None:
         (tmp_path / "disk" / "yard").mkdir()
         ballast = fill(tmp_path / "disk", spare=spare) if mounted else None
         with engine(scene, file_limit=None if mounted else spare + 1) as stuck:
-            assert stuck.wait(30) in (0, 3), stuck.output
+            assert stuck.wait(60) in (0, 3), stuck.output
             assert stuck.told.get("error", "StoreFull") == "StoreFull", stuck.output
             stuck.gone()
         if ballast is not None:

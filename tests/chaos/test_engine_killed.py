@@ -168,7 +168,7 @@ def test_an_engine_that_meets_an_error_ends_in_order(
 ) -> None:
     scene = Scene(tmp_path, tasks=500, pace=0.001, backend=backend)
     with engine(scene, fault=f"{point}:{SMALL[point][0]}:error") as unlucky:
-        assert unlucky.wait(30) in (1, 3), unlucky.output
+        assert unlucky.wait(60) in (1, 3), unlucky.output
         unlucky.gone()
     left = photograph(scene.yard)
     assert left.engines == []

@@ -66,7 +66,7 @@ backend, places = sys.argv[1], ("returns", "raises", "in a thread")
 with ry.Yard("yard") as yard:
     for function, how in [(forks, how) for how in CODES] + [(awaits, how) for how in places]:
         batch = ry.grid(function, x=range(COUNT), params={"how": how}, seed=7)
-        result = yard.run(batch, backend=backend, workers=2, deadline="30s", progress=False)
+        result = yard.run(batch, backend=backend, workers=2, deadline="90s", progress=False)
         values = [CODES[how] if x % 20 == 7 else x for x in range(COUNT)]
         assert list(result.values()) == values, (function, how, list(result.values()))
         if backend == "processes":
@@ -106,7 +106,14 @@ def run(folder: Path, program: str, *words: str) -> Done:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "serial",
+        "processes",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("async", "threads")),
+    ],
+)
 def test_a_child_that_a_task_forks_ends_with_the_call(tmp_path: Path, backend: str) -> None:
     done = run(tmp_path, PROGRAM, backend)
     assert done.code == 0, done.stderr

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chaos_run import PROMPTLY, Scene, assert_sound, finish, photograph, unbroken
@@ -46,11 +47,19 @@ def by_command_line(scene: Scene) -> list[str]:
 WAYS = [by_script, by_command_line]
 Way = Callable[[Scene], list[str]]
 QUICK = {(by_script, name) for name in NAMES if name != "ray"} | {(by_command_line, "processes")}
-PLACES = [
-    pytest.param(way, backend, marks=[] if (way, backend) in QUICK else [slow])
-    for way in WAYS
-    for backend in NAMES
-]
+
+
+def places(quick: set[tuple[Way, str]]) -> list[Any]:
+    """Every way on every backend; all but some are for the slow tests."""
+    return [
+        pytest.param(way, backend, marks=[] if (way, backend) in quick else [slow])
+        for way in WAYS
+        for backend in NAMES
+    ]
+
+
+ENGINES = ["processes", "serial", *(pytest.param(n, marks=slow) for n in ("threads", "async"))]
+"""Workers in processes, tasks in the engine's own thread, and what is between them."""
 
 
 def goes_on(scene: Scene) -> None:
@@ -59,7 +68,8 @@ def goes_on(scene: Scene) -> None:
     assert_sound(scene)
 
 
-@pytest.mark.parametrize(("way", "backend"), PLACES)
+# By script on the other backends, it is the fourth promise's own test.
+@pytest.mark.parametrize(("way", "backend"), places({(way, "processes") for way in WAYS}))
 def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
     tmp_path: Path, way: Way, backend: str
 ) -> None:
@@ -80,7 +90,7 @@ def test_ctrl_c_once_finishes_what_runs_and_keeps_it(
     goes_on(scene)
 
 
-@pytest.mark.parametrize(("way", "backend"), PLACES)
+@pytest.mark.parametrize(("way", "backend"), places(QUICK))
 def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> None:
     scene = Scene(tmp_path, tasks=500, backend=backend)
     part = _part(scene)
@@ -132,7 +142,7 @@ def is_undisturbed(scene: Scene, delays: list[tuple[float, signal.Signals]], fir
     assert kept.engines == []
 
 
-@pytest.mark.parametrize("backend", ["processes", "threads", "async", "serial"])
+@pytest.mark.parametrize("backend", ENGINES)
 def test_signals_after_the_first_disturb_nothing(tmp_path: Path, backend: str) -> None:
     scene = Scene(tmp_path, tasks=2000, pace=0.02, backend=backend)
     for turn, delays in enumerate(DELAYS):

@@ -14,7 +14,8 @@ from test_disk_full import fill, small_disk
 from runyard.spec.status import COMPLETED
 
 TASKS = 40
-BACKENDS = ["processes", "threads", "serial", "async"]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("threads", "async")]
+BACKENDS = ["processes", "serial", *OTHERS]
 
 
 def fill_with_files(disk: Path) -> list[Path]:
@@ -102,7 +103,7 @@ def test_no_room_for_the_files_of_workers(tmp_path: Path, function: str) -> None
         before.assert_within(photograph(scene.yard))
 
 
-@pytest.mark.parametrize("backend", ["processes", "threads"])
+@pytest.mark.parametrize("backend", ["processes", OTHERS[0]])
 def test_a_template_that_may_not_be_copied_whole(tmp_path: Path, backend: str) -> None:
     """A limit on the size of files, which any user may set."""
     (tmp_path / "template").mkdir()

@@ -65,12 +65,12 @@ def test_what_an_engine_locked_before_it_was_paused_in_a_statement_is_taken_over
                 taken.extend([] if claim is None else [claim])
                 return bool(taken)
 
-            assert eventually(is_taken, seconds=30)
+            assert eventually(is_taken, seconds=60)
             assert [task for low, high in taken[0].ranges for task in range(low, high)] == list(
                 range(100)
             )
             paused.send_signal(signal.SIGCONT)
-            assert paused.communicate(timeout=30)[0].split("\n") == ["ended by others", "lost", ""]
+            assert paused.communicate(timeout=60)[0].split("\n") == ["ended by others", "lost", ""]
 
 
 def test_who_waits_for_locks_of_a_paused_engine_gets_them_when_its_lease_has_run_out(
@@ -106,7 +106,7 @@ def test_workers_finish_a_batch_beside_one_that_is_paused_before_its_commit(
     workers.submit(200)
     paused = workers.worker(pace=0.005, RUNYARD_FAULT="commit:6:stop")
     state = Path(f"/proc/{paused.pid}/stat")
-    assert eventually(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", seconds=30)
+    assert eventually(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", seconds=60)
     other = workers.worker(pace=0.001)
     assert other.wait(60) == 0, other.stderr.read()
     assert len(workers.events(1, "BatchStarted")) < 10

@@ -72,7 +72,7 @@ def test_a_worker_that_was_paused_finds_its_late_results_refused(workers: Crowd)
     tasks = 300
     workers.submit(tasks)
     paused = workers.worker(pace=0.01)
-    assert eventually(lambda: workers.started() >= 20, seconds=30)
+    assert eventually(lambda: workers.started() >= 20, seconds=60)
     paused.send_signal(signal.SIGSTOP)
     other = workers.worker(pace=0.001)
     assert other.wait(60) == 0
@@ -98,7 +98,7 @@ def test_a_clock_that_is_off_changes_nothing(workers: Crowd, hours: int, tmp_pat
     path = {"PYTHONPATH": f"{wrong}:{Path(__file__).parent.parent / 'helpers'}"}
     off = workers.worker(pace=0.005, **path)
     right = workers.worker(pace=0.005)
-    assert eventually(lambda: workers.started() >= 50, seconds=30)
+    assert eventually(lambda: workers.started() >= 50, seconds=60)
     off.kill()
     again = workers.worker(pace=0.005, **path)
     assert [process.wait(60) for process in (right, again)] == [0, 0]
@@ -116,7 +116,7 @@ def test_a_server_that_restarts_again_and_again_loses_nothing(
         with crowd(tmp_path, server.url) as workers:
             workers.submit(tasks)
             three = [workers.worker(pace=0.01) for _ in range(3)]
-            assert eventually(lambda: all(map(workers.is_at_work, range(3))), seconds=30)
+            assert eventually(lambda: all(map(workers.is_at_work, range(3))), seconds=60)
             until, restarts = time.monotonic() + seconds, 0
             while time.monotonic() < until and workers.started() < tasks:
                 server.stop()

@@ -41,7 +41,7 @@ def test_another_warden_takes_the_place_of_a_killed_one(
             assert bereft.until_started(count * 200)
             before = getattr(bereft, which)()
             os.kill(before, signal.SIGKILL)
-            assert eventually(lambda: _has_another(bereft, which, before), 30)  # noqa: B023
+            assert eventually(lambda: _has_another(bereft, which, before), 60)  # noqa: B023
         assert bereft.wait() == 0, bereft.output
         assert bereft.told["digest"] == unbroken(scene)
         bereft.gone()
@@ -99,7 +99,7 @@ def test_a_stopped_warden_is_continued_so_that_limits_hold(tmp_path: Path) -> No
     with engine(scene) as run:
         assert run.until_started(2)
         os.kill(run.warden(), signal.SIGSTOP)
-        assert run.wait(30) == 0, run.output
+        assert run.wait(60) == 0, run.output
         assert run.told["failed"] == 2
         run.gone()
 

@@ -32,7 +32,7 @@ Note = Callable[[str, object], None]
 def test_a_killed_worker_is_replaced_and_no_task_fails(
     tmp_path: Path, measured: Note, kills: int, tasks: int
 ) -> None:
-    scene = Scene(tmp_path, function="steady", tasks=tasks, pace=0.003, workers=4)
+    scene = Scene(tmp_path, function="steady", tasks=tasks, pace=0.02, workers=4)
     dice = random.Random(kills)
     every = tasks // (kills + 2)
     slowest = 0.0

@@ -8,20 +8,15 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import termios
 import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from chaos_run import PROMPTLY, Scene, describe, family
+from chaos_run import PROMPTLY, Scene, describe, family, start
 from polling import eventually
 
-_LAUNCH = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.argv[1], sys.argv[1:])"
-)
 CTRL_C = b"\x03"
 
 
@@ -35,15 +30,8 @@ class Terminal:
         self._keyboard, self._screen = pty.openpty()
         self._seen = bytearray()
         self.before = self.state()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, *command],
-            stdin=self._screen,
-            stdout=self._screen,
-            stderr=self._screen,
-            env=scene.environment(self.mark, TERM="xterm-256color"),
-            cwd=scene.folder,
-            start_new_session=True,
-        )
+        env = scene.environment(self.mark, TERM="xterm-256color")
+        self.process = start(command, scene, env, [self._screen] * 3, terminal=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

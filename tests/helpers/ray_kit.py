@@ -127,9 +127,13 @@ def far_node(address: str, *, hidden: Path, resources: dict[str, float]) -> Iter
     with Path(folder, "log").open("w") as log:
         process = subprocess.Popen(
             ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", words],
-            stdout=log, stderr=log, env=without_ray() | QUIET, start_new_session=True,
+            stdout=log, stderr=log, env=without_ray() | QUIET | {"PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
         )  # fmt: skip
+        said = Path(folder, "log")
         try:
+            has_joined = eventually(lambda: "runtime started" in said.read_text(), 90)
+            assert has_joined, said.read_text()
             yield
         finally:
             family = psutil.Process(process.pid).children(recursive=True)

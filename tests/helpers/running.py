@@ -62,6 +62,9 @@ PLACES = [
     *(Place(backend, workers) for backend in ("processes", "ray") for workers in (1, 2, 5)),
 ]
 
+USUAL = {"serial": 1, "async": 5, "threads": 5, "processes": 2, "ray": 2}
+"""With how many workers each backend is tested every time; other numbers are for the slow tests."""
+
 
 @contextmanager
 def meanwhile(interfere: Callable[[], object]) -> Iterator[None]:

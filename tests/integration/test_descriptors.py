@@ -44,7 +44,7 @@ def test_runs_in_many_yards_do_not_pile_up_descriptors(tmp_path: Path) -> None:
         gc.collect()
         return {Path(name).parent for name in descriptors() if name.startswith(str(tmp_path))}
 
-    assert eventually(lambda: not left(), seconds=10), left()
+    assert eventually(lambda: not left(), seconds=60), left()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def edited(modules: Iterable[str]) -> list[str]:
 def _imported_at(loaded: Any, changed: int) -> int:
     """The time that a module's file had when it was imported, as its bytecode tells."""
     cached = getattr(loaded, "cached", None)
-    # Bytecode that could not be written may be that of an earlier import.
+    # Bytecode that this import did not write, such as pytest's, may be that of an earlier one.
+    if type(loaded.loader) is not SourceFileLoader:
+        return changed
     if cached is None or sys.dont_write_bytecode or not os.access(cached, os.R_OK | os.W_OK):
         return changed
     with Path(cached).open("rb") as file:

@@ -10,12 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
 
-from running import PLACES, Place
+from running import PLACES, USUAL, Place
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=str)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Every backend in turn, with one and five workers; with two where they are processes."""
+    """Every backend in turn, with its usual number of workers and, in slow tests, with others."""
     found: Place = request.param
     return found
 
@@ -33,6 +33,19 @@ def gate(tmp_path: Path) -> Iterator[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Take out tests that are pointless on their backend, rather than skip them."""
     items[:] = [item for item in items if not _is_pointless(item)]
+    for item in items:
+        if _is_one_of_many(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def _is_one_of_many(item: pytest.Item) -> bool:
+    """Whether the test runs on the same backend with its usual number of workers, too."""
+    callspec = getattr(item, "callspec", None)
+    place = callspec.params.get("place") if callspec else None
+    if not isinstance(place, Place) or place.workers == USUAL[place.backend]:
+        return False
+    unless = getattr(getattr(item, "function", None), "unless", None)
+    return not (unless and unless(Place(place.backend, USUAL[place.backend])))
 
 
 def _is_pointless(item: pytest.Item) -> bool:

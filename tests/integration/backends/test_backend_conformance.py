@@ -204,7 +204,7 @@ STRANGE = {
 
 def test_whatever_a_task_raises_is_its_own_failure(place: Place, yard: ry.Yard) -> None:
     batch = ry.grid(raises_strangely, how=list(STRANGE), replicates=2)
-    result = place.run(yard, batch, deadline="20s")
+    result = place.run(yard, batch, deadline="90s")
     assert result.end == "finished"
     found = [kinds(result)[n] for n in range(len(STRANGE))]
     assert found == list(STRANGE.values())
@@ -212,7 +212,7 @@ def test_whatever_a_task_raises_is_its_own_failure(place: Place, yard: ry.Yard) 
 
 
 def test_a_stop_iteration_is_a_failure(place: Place, yard: ry.Yard) -> None:
-    result = place.run(yard, ry.grid(raises_strangely, how=["stop"]), deadline="20s")
+    result = place.run(yard, ry.grid(raises_strangely, how=["stop"]), deadline="90s")
     assert kinds(result)[0] in ("StopIteration", "RuntimeError")
 
 
@@ -221,7 +221,7 @@ def test_an_interrupt_that_a_task_raises_itself_ends_neither_lane_nor_engine(
 ) -> None:
     batch = ry.grid(raises_strangely, how=["interrupt", "exit", "group"])
     try:
-        result = place.run(yard, batch, deadline="20s")
+        result = place.run(yard, batch, deadline="90s")
     except KeyboardInterrupt:  # where the task runs in the caller's thread it is the caller's
         assert place.backend == "serial"
         return
@@ -433,7 +433,7 @@ def test_what_coroutines_print_is_kept_for_each_of_them(place: Place, yard: ry.Y
 def test_a_coroutine_may_raise_anything(place: Place, yard: ry.Yard) -> None:
     hows = ["exit", "group", "cancelled"]
     batch = ry.grid(sample_tasks.raises_strangely_later, how=hows, replicates=3)
-    result = place.run(yard, batch, deadline="20s")
+    result = place.run(yard, batch, deadline="90s")
     assert result.end == "finished"
     assert [kinds(result)[n] for n in range(3)] == [
         "SystemExit",

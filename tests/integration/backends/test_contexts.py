@@ -107,7 +107,7 @@ def test_a_thread_that_outlives_its_task_never_sees_the_next_one(
     place: Place, yard: ry.Yard, gate: str
 ) -> None:
     batch = ry.grid(outlives, params={"folder": gate}, x=[0, 1], seed=7, name="b")
-    first, (second, content, text) = place.run(yard, batch, deadline="30s").values()
+    first, (second, content, text) = place.run(yard, batch, deadline="90s").values()
     assert first != second
     assert content == []
     same, (context, workspace, emit) = eval(text)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from command_server import PATIENCE, CommandServer
+from command_server import PATIENCE, CommandServer, Started
 
 import runyard
 
@@ -132,6 +132,14 @@ class Project:
         return Answer(
             *self._server.run(words, folder=self.folder, env=self.env | env, stdin=stdin or "")
         )
+
+    def shown(self, *words: str, stdin: int, stdout: int, stderr: int, **env: str) -> Started:
+        """Start a command on these descriptors, as wide and as colourful as they are."""
+        own = {k: v for k, v in self.env.items() if k not in ("COLUMNS", "NO_COLOR")}
+        return self._server.start(
+            words, [stdin, stdout, stderr], folder=self.folder,
+            env=own | {"TERM": "xterm-256color"} | env,
+        )  # fmt: skip
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Run a command on the side, its stderr in a file of its own."""

@@ -87,11 +87,7 @@ def on_terminal(project: Project, *words: str) -> str:
     """What a terminal gets on stdout and stderr."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    own = {k: v for k, v in project.env.items() if k not in ("COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        project.command(*words), cwd=project.folder, stdin=child, stderr=child, stdout=child,
-        env=own | {"TERM": "xterm-256color"},
-    )  # fmt: skip
+    process = project.shown(*words, stdin=child, stdout=child, stderr=child)
     os.close(child)
     seen = b""
     while True:

@@ -7,7 +7,7 @@ import os
 import pty
 import re
 import struct
-import subprocess
+import tempfile
 import termios
 
 import pytest
@@ -33,11 +33,8 @@ def on_terminal(project: Project, *words: str, columns: int, **env: str) -> tupl
     """The exit code, what the terminal got on stderr, and stdout."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 20, columns, 0, 0))
-    own = {k: v for k, v in project.env.items() if k not in ("COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        project.command(*words), cwd=project.folder, text=True, stdin=child, stderr=child,
-        stdout=subprocess.PIPE, env=own | {"TERM": "xterm-256color"} | env,
-    )  # fmt: skip
+    out = tempfile.TemporaryFile()  # noqa: SIM115
+    process = project.shown(*words, stdin=child, stdout=out.fileno(), stderr=child, **env)
     os.close(child)
     seen = b""
     while True:
@@ -49,8 +46,10 @@ def on_terminal(project: Project, *words: str, columns: int, **env: str) -> tupl
             break
         seen += part
     os.close(parent)
-    out, _ = process.communicate(timeout=60)
-    return process.returncode, seen.decode(), out
+    with out:
+        code = process.wait(timeout=60)
+        out.seek(0)
+        return code, seen.decode(), out.read().decode()
 
 
 @pytest.mark.parametrize("backend", ["processes", "serial"])

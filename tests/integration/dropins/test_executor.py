@@ -205,7 +205,7 @@ def test_a_callback_may_hand_in_the_next_call(pool: ry.Executor) -> None:
             pool.submit(abs, -len(seen)).add_done_callback(go_on)
 
     pool.submit(abs, 0).add_done_callback(go_on)
-    assert done.wait(30)
+    assert done.wait(60)
     assert seen == [0, 1, 2, 3, 4]
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from contextlib import chdir
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from command_server import shared_server
+
 import runyard as ry
 from runyard.reports.html import write_report
 
 HOSTILE = "</script></title><img src=x onerror=alert(1)>\"'&"
-PATIENCE = 60
 
 FUNCTIONS = '''
 """Functions that the report tests run."""
@@ -85,11 +85,7 @@ class Project:
 
     def __call__(self, *words: str, **env: str) -> Answer:
         """Run a command to its end."""
-        done = subprocess.run(
-            self.command(*words), cwd=self.folder, env=self.env | env, text=True,
-            capture_output=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return Answer(*shared_server().run(words, folder=self.folder, env=self.env | env))
 
     def type(self, line: str) -> Answer:
         """A line as a person copies it from a page."""

@@ -204,7 +204,7 @@ def test_a_worker_leaves_a_batch_for_a_more_urgent_one_and_comes_back(
         worker = Worker(same, backend="threads", workers=1, progress=False, on_turn=turns.append)
         thread = threading.Thread(target=worker.run)
         thread.start()
-        assert eventually(lambda: bool(notes(folder)), seconds=20)
+        assert eventually(lambda: bool(notes(folder)), seconds=60)
         urgent = ry.grid(double, x=range(3), seed=7, name="urgent")
         yard.submit(urgent.with_options(priority="high"))
         thread.join(60)
@@ -239,7 +239,7 @@ def test_a_worker_that_stays_takes_what_comes_and_stops_when_told(yard: ry.Yard)
         thread.start()
         for name in ("a", "b"):
             yard.submit(ry.grid(double, x=range(5), seed=7, name=name))
-            assert eventually(lambda name=name: bool(yard.results(name).digest), seconds=20)
+            assert eventually(lambda name=name: bool(yard.results(name).digest), seconds=60)
         assert yard.stop() == 1
         thread.join(20)
     assert not thread.is_alive()

@@ -34,7 +34,7 @@ def test_a_thread_whose_task_ends_as_it_is_given_up_ends_too(tmp_path: Path) -> 
     lane.abandon()  # it waits for a chunk by now
     backend._lanes[0] = type(lane)(0, backend._program, slots, backend._inbox)
     backend.close()
-    assert eventually(lambda: not at_work(), seconds=10), at_work()
+    assert eventually(lambda: not at_work(), seconds=60), at_work()
     slots.close(remove=True)
 
 
@@ -50,5 +50,5 @@ def test_a_call_thread_started_by_a_lane_that_was_given_up_ends_too(
     backend._call(lane.cancel)
     backend._lanes[0] = backend._lane(0)
     backend.close()
-    assert eventually(lambda: not at_work(), seconds=10), at_work()
+    assert eventually(lambda: not at_work(), seconds=60), at_work()
     slots.close(remove=True)

@@ -133,7 +133,7 @@ def test_a_handler_may_subscribe_unsubscribe_flush_and_close(bus: EventBus) -> N
 
     bus.subscribe(Notice, handler)
     bus.publish(notice())
-    assert done.wait(30)
+    assert done.wait(60)
     assert eventually(lambda: not bus_threads())
 
 
@@ -212,7 +212,7 @@ def test_a_slow_handler_stalls_nobody_and_its_drops_are_counted(
     stuck = bus.subscribe(Notice, slow, queue=5)
     bus.subscribe(Notice, fast_seen.append)
     bus.publish(notice("0"))
-    assert started.wait(30)
+    assert started.wait(60)
     for number in range(1, 101):
         bus.publish(notice(str(number)))
     assert eventually(lambda: len(fast_seen) == 101)

@@ -199,9 +199,9 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(piece: str) -> None
         text = (piece * length)[:length]
         taken = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.thread_time()
             PLAIN.redact_text(f"token {text}")
-            taken.append(time.perf_counter() - start)
+            taken.append(time.thread_time() - start)
         return min(taken)
 
     assert seconds(80_000) < 60 * seconds(8_000) + 0.05

@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,15 @@ def test_bytecode_that_is_gone_or_short_is_no_edit(file: Path) -> None:
     assert spec is not None
     Path(str(spec.cached)).unlink()
     assert edited([NAME, "no_such_module", "__main__", "sys"]) == []
+
+
+class OtherLoader(SourceFileLoader):
+    """One that keeps bytecode elsewhere, as that of pytest does."""
+
+
+def test_bytecode_that_another_import_left_is_no_edit(file: Path) -> None:
+    edit(file)
+    sys.modules[NAME].__spec__ = spec_from_file_location(
+        NAME, file, loader=OtherLoader(NAME, str(file))
+    )
+    assert edited([NAME]) == []
