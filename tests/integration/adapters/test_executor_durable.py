@@ -156,10 +156,10 @@ def test_damage_is_found_and_never_delivered(yard: ry.Yard) -> None:
 
 def test_a_name_is_one_executors_at_a_time(yard: ry.Yard) -> None:
     with ry.Executor(1, name="mine", yard=yard):
-        with pytest.raises(UsageError, match="another executor is at work"):
+        with pytest.raises(UsageError, match="another executor is running"):
             ry.Executor(1, name="mine", yard=yard)
     yard.run(ry.grid(abs_of, x=[1], name="grid"), backend="serial", progress=False)
-    with pytest.raises(SpecChanged, match="no executor's"):
+    with pytest.raises(SpecChanged, match="not an executor's"):
         ry.Executor(1, name="grid", yard=yard)
 
 

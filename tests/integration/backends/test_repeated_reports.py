@@ -50,7 +50,7 @@ def test_a_report_that_comes_twice_counts_once(
     monkeypatch.setattr("runyard.backends.serial.SLICE", 1e-4)  # a report for a few tasks
     batch = ry.grid(function, x=range(600), seed=7)
     expected = yard.run(batch, backend="serial").digest
-    monkeypatch.setattr("runyard.yard.open_backend", lambda *_, **__: Stammering(1))
+    monkeypatch.setattr("runyard.execution.open_backend", lambda *_, **__: Stammering(1))
     result = yard.run(batch, fresh=True, deadline="90s")
     assert result.end == "finished"
     assert result.digest == expected

@@ -101,7 +101,7 @@ def test_reading_takes_no_right_to_write_and_changes_nothing(folder: Path) -> No
         assert said.code == 0, (words, said)
     assert sorted((str(path), path.stat().st_mtime_ns) for path in place.rglob("*")) == before
     for words, said in zip(WRITES, runyard(folder, *WRITES), strict=True):
-        assert (said.code, "may not be written" in said.err) == (3, True), (words, said)
+        assert (said.code, "is read-only for you" in said.err) == (3, True), (words, said)
 
 
 def test_who_may_only_read_sees_what_an_engine_records_and_what_a_dead_one_left(
@@ -124,13 +124,13 @@ def test_who_may_only_read_sees_what_an_engine_records_and_what_a_dead_one_left(
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     (said,) = runyard(folder, ["doctor"])
-    assert (said.code, "is whole" in said.out) == (0, True), said
+    assert (said.code, "is intact" in said.out) == (0, True), said
     assert "died: you may not sign it off" in said.out
     place.chmod(0o755)
     (place / "yard.db-shm").unlink()
     place.chmod(0o555)
     (said,) = runyard(folder, ["doctor"])
-    assert (said.code, "without its index" in said.err) == (3, True), said
+    assert (said.code, "a log without an index" in said.err) == (3, True), said
 
 
 def _done(place: Path) -> int:
@@ -165,14 +165,14 @@ def test_logs_that_may_not_be_read_or_mended_are_no_damaged_ones(folder: Path) -
         file.write(b"abc")
     close(place, to=0o777)
     (said,) = runyard(folder, ["doctor"])
-    assert (said.code, "is whole: the store" in said.out) == (0, True), said
-    assert "3 bytes of a torn tail" in said.out
+    assert (said.code, "is intact: the store" in said.out) == (0, True), said
+    assert "a torn tail of 3 bytes" in said.out
     log.chmod(0)
     (said,) = runyard(folder, ["doctor"])
     assert said.code == 3
     assert "events.jsonl: Permission denied" in said.out
     assert "damaged" not in said.out
-    assert "is whole: the store" not in said.out
+    assert "is intact: the store" not in said.out
 
 
 def test_a_reading_during_which_somebody_began_to_write_is_refused(
@@ -201,11 +201,11 @@ ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3, "None of its 6 bytes"),
     "a log that begins": (
         lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0, "cut off"),
-    "a pipe for a store": (lambda y: _replaced(y / "yard.db", os.mkfifo), 3, "no regular file"),
-    "a folder for a store": (lambda y: _replaced(y / "yard.db", os.mkdir), 3, "no regular file"),
+    "a pipe for a store": (lambda y: _replaced(y / "yard.db", os.mkfifo), 3, "not a regular file"),
+    "a folder for a store": (lambda y: _replaced(y / "yard.db", os.mkdir), 3, "not a regular file"),
     "pipes of engines": (
-        lambda y: [os.mkfifo(y / "run" / name) for name in ("77.alive", "78.slots")], 0, "whole"),
-    "a pipe for a lock": (lambda y: _replaced(y / "yard.lock", os.mkfifo), 0, "whole"),
+        lambda y: [os.mkfifo(y / "run" / name) for name in ("77.alive", "78.slots")], 0, "intact"),
+    "a pipe for a lock": (lambda y: _replaced(y / "yard.lock", os.mkfifo), 0, "intact"),
 }  # fmt: skip
 
 
@@ -224,7 +224,7 @@ def test_doctor_waits_for_nothing_and_calls_nothing_whole_that_is_not(
     answer, out, err = call(capfd, "doctor", "--yard", str(place))
     assert (answer, says in out + err) == (code, True), out + err
     assert "unexpected" not in err
-    assert ("is whole: the store" in out) == (code == 0)
+    assert ("is intact: the store" in out) == (code == 0)
 
 
 def test_what_can_not_be_decoded_is_not_whole(

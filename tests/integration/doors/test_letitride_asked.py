@@ -209,7 +209,7 @@ def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
         (["ruin", "--endless", "--hands", "9"], "can't be combined"),
         (["ruin", "martingale.yaml", "--endless"], "a simulation needs a limit"),
         (["ruin", "--bonus-bet", "1000"], "bonus_strategy.always.amount is 1000"),
-        (["exakt"], "Did you mean 'exact'?"),
+        (["exakt"], "did you mean 'exact'?"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_reason(

@@ -94,5 +94,5 @@ def test_a_biased_deck_would_be_noticed() -> None:
     found = played({}, 1_000)
     found.first_seat_counts[7] *= 2
     assert found.chi_square()[1] < 1e-6
-    found.ratios["ev_per_hand"].add(1e6, 1)
+    found.ratios["ev_per_hand"].add_array([1e6], [1])
     assert found.ratios["ev_per_hand"].value > 1

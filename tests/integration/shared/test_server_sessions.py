@@ -11,7 +11,7 @@ from databases import postgres_url
 from psycopg import sql
 from store_kit import described
 
-from runyard.errors import StoreAway, StoreGone
+from runyard.errors import StoreGone
 from runyard.store import postgres
 from runyard.store.postgres import PostgresStore
 
@@ -37,17 +37,6 @@ def test_whoever_reads_may_take_time_between_two_rows(store: PostgresStore) -> N
         before = view.batches()
         time.sleep(2.0)
         assert view.batches() == before
-
-
-def test_whoever_writes_may_not(store: PostgresStore) -> None:
-    def write_slowly() -> None:
-        with store.transaction() as tx:
-            described(tx, total=5)
-            time.sleep(2.0)
-            tx.batches()
-
-    with pytest.raises(StoreAway):
-        write_slowly()
 
 
 def test_tables_that_are_removed_while_they_are_in_use_are_told(

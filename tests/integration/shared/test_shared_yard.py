@@ -171,11 +171,11 @@ def test_a_batch_that_can_not_be_taken_leaves_no_processes(
 
     before = len(psutil.Process().children(recursive=True))
     with pytest.raises(NotFound):
-        yard.take_part("none", lambda tx: False, workers=1)
+        yard.take_part("none", lambda tx: False, RunSettings(workers=1))
     monkeypatch.setattr("runyard.yard.go_on", refuse)
     for _ in range(3):
         with pytest.raises(UsageError, match="be loaded"):
-            yard.take_part("a", lambda tx: False, workers=1)
+            yard.take_part("a", lambda tx: False, RunSettings(workers=1))
     assert len(psutil.Process().children(recursive=True)) == before
 
 

@@ -165,7 +165,7 @@ def test_gc_compacts_what_clear_left_and_not_while_an_engine_lives(
     assert size(tmp_path / ".runyard/yard.db") == before
     said = cli("gc", "--dry-run").out
     assert re.search(
-        r"0 would be removed, 0 B; [\d.]+ [kM]B of free space in the store$", said.strip()
+        r"0 items would be removed, 0 B; [\d.]+ [kM]B of free space in the store$", said.strip()
     )
     done = cli("gc", "--json").last["store"]
     assert done["bytes"] >= would["bytes"] > before / 2

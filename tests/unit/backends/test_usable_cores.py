@@ -66,7 +66,7 @@ def test_only_processes_contain_a_crash() -> None:
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True, 10**19])
 def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
-    with pytest.raises(UsageError, match="not a valid number of workers"):
+    with pytest.raises(UsageError, match="workers"):
         open_backend("serial", workers)
 
 

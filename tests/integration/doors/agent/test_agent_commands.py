@@ -80,7 +80,7 @@ def test_waiting_on_the_command_line_ends_with_the_code_that_fits(
         assert wait("queue/0").code == 0
         late = wait("--timeout", "100ms", "--json")
         assert (late.code, late.last["state"]) == (124, "running")
-        assert "not done after 100ms" in late.err
+        assert "not finished after 100ms" in late.err
         queue.do("cancel", task_id="1")
         assert wait().code == 1
         seen = call(capfd, "status", "queue", "--yard", str(place), "--json").last

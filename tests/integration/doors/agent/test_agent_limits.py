@@ -235,8 +235,8 @@ for each in (1, os.getppid()):
 }
 ANSWERS = {
     "large": ("def process(): return 'x' * 5_000_000", "more than 10,000 bytes"),
-    "pipe": ("import os\ndef process(): os.mkfifo('.answer.json'); os._exit(0)", "no regular file"),
-    "folder": ("import os\ndef process(): os.mkdir('.answer.json'); os._exit(0)", "no regular"),
+    "pipe": ("import os\ndef process(): os.mkfifo('.answer.json'); os._exit(0)", "not a regular"),
+    "folder": ("import os\ndef process(): os.mkdir('.answer.json'); os._exit(0)", "not a regular"),
     "link": (
         "import os\ndef process(): os.symlink('/etc/passwd', '.answer.json'); os._exit(0)",
         "Too many levels of symbolic links",
