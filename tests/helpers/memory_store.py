@@ -119,7 +119,7 @@ class MemoryTransaction(MemoryReading):
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
-        listed = self._is_listed(batch)
+        listed, want = self._is_listed(batch), max(1, want)
         token = token or secrets.token_hex(8)
         if again:  # nothing is ever unsure in memory; what the token holds is taken anew
             self.release(Claim(0 if listed else 1, batch, token, [], {}), finished=False)

@@ -12,7 +12,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,7 +121,7 @@ def _walk(folder: int, path: str, depth: int, into: Callable[[Found], bool]) -> 
     below: list[Found] = []
     for name in _names(folder):
         with suppress(FileNotFoundError):
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            status = _status(name, folder)
             found = Found(name, f"{path}{name}", folder, status)
             if found.is_folder and into(found):
                 below.append(found)
@@ -129,13 +129,18 @@ def _walk(folder: int, path: str, depth: int, into: Callable[[Found], bool]) -> 
     for each in below:
         if depth == DEPTH:
             raise OutOfReach(f"folders are more than {DEPTH} deep")
-        descriptor = _entered(each)
-        if descriptor is None:
-            continue
-        try:
-            yield from _walk(descriptor, f"{each.path}/", depth + 1, into)
-        finally:
-            os.close(descriptor)
+        with _entered(each) as descriptor:
+            if descriptor is not None:
+                yield from _walk(descriptor, f"{each.path}/", depth + 1, into)
+
+
+def _status(name: str, folder: int) -> os.stat_result:
+    """An entry's status, even if its folder was closed to its owner since it was opened."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except PermissionError:
+        os.fchmod(folder, stat.S_IRWXU)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def _names(folder: int) -> Iterator[str]:
@@ -144,8 +149,26 @@ def _names(folder: int) -> Iterator[str]:
             yield entry.name
 
 
-def _entered(found: Found) -> int | None:
-    """A descriptor of a folder, one that is closed to its owner too; None if it is gone."""
+@contextmanager
+def _entered(found: Found) -> Iterator[int | None]:
+    """A descriptor of a folder, even if it is closed to its owner; None if it is gone."""
+    descriptor = _opened(found)
+    if descriptor is None:
+        yield None
+        return
+    mode = stat.S_IMODE(found.status.st_mode)
+    is_closed = os.geteuid() != 0 and mode & stat.S_IRWXU != stat.S_IRWXU
+    try:
+        if is_closed:  # its entries can be looked at only while it is open
+            os.fchmod(descriptor, stat.S_IRWXU)
+        yield descriptor
+    finally:
+        if is_closed:
+            os.fchmod(descriptor, mode)
+        os.close(descriptor)
+
+
+def _opened(found: Found) -> int | None:
     with suppress(FileNotFoundError, NotADirectoryError):
         try:
             return os.open(found.name, _FOLDER, dir_fd=found.folder)
@@ -159,7 +182,7 @@ def _entered(found: Found) -> int | None:
 
 
 def _forced(found: Found) -> int:
-    """Open a closed folder for a moment, and go in."""
+    """Open a folder that is closed to its owner."""
     if sys.platform != "linux":
         raise OutOfReach(f"the folder {found.path[:200]!a} is closed")
     place = os.open(found.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
