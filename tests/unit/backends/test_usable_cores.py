@@ -74,3 +74,5 @@ def test_an_unknown_backend_is_refused_and_the_known_ones_named() -> None:
     with pytest.raises(UsageError, match="unknown backend 'cloud'") as caught:
         open_backend("cloud")
     assert all(name in str(caught.value) for name in NAMES)
+    with pytest.raises(UsageError, match="'proceses'; did you mean 'processes'"):
+        open_backend("proceses")
