@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,13 +33,19 @@ from runyard.schedule.retries import requeue_status
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
-from runyard.spec.names import safe_name
+from runyard.spec.names import closest, safe_name
+from runyard.spec.options import SPECS
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options, known
 
 DEFAULT = ".runyard"
+
+_OF_A_BATCH = ("seed", "name", "replicates", "codec", "common_random_numbers")
+_OF_A_RUN = (
+    "backend", "workers", "ray_address", "fallback", "progress", "on_event", "fresh", "limit",
+)  # fmt: skip
 
 
 class Yard:
@@ -105,6 +111,7 @@ class Yard:
         if limit is not None and (type(limit) is not int or limit < 1):
             raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
+        _refuse_misplaced(options)
         batch = _checked(batch).with_options(**options)
         place = settings.open()
         try:
@@ -135,6 +142,7 @@ class Yard:
         """
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         batch = self.recorded(name)
+        _refuse_misplaced(options)
         settled = batch.options.with_(**options)
         _check_rule(settled.until, listed=batch.listed)
         execution = self._execution(settings, {}, codec)
@@ -290,6 +298,20 @@ def _checked(batch: Batch) -> Batch:
             f"{batch!r:.80} is not a batch", hint="make one with grid(…), batch(…) or tasks(…)"
         )
     return batch
+
+
+def _refuse_misplaced(options: Mapping[str, Any]) -> None:
+    """Refuse what belongs to the batch, and misspelt parameters of `run` that are no options."""
+    for name in options:
+        if name in SPECS:
+            continue
+        if name in _OF_A_BATCH:
+            raise BadSpec(
+                f"{name!r} belongs to the batch", hint="pass it to grid(…), batch(…) or tasks(…)"
+            )
+        meant = closest(name, (*_OF_A_RUN, *SPECS))
+        if meant in _OF_A_RUN:
+            raise BadSpec(f"there is no option {name!r}; did you mean {meant!r}?")
 
 
 def _check_rule(until: str | None, *, listed: bool) -> None:

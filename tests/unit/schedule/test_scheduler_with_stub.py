@@ -193,3 +193,20 @@ def test_a_misspelt_batch_is_refused_with_the_name_that_was_meant(yard: ry.Yard)
     for ask in (yard.results, yard.cancel, yard.stop, yard.resume):
         with pytest.raises(NotFound, match="no batch 'wakls'; did you mean 'walks'"):
             ask("wakls")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("worker", "no option 'worker'; did you mean 'workers'"),
+        ("on_events", "no option 'on_events'; did you mean 'on_event'"),
+        ("retires", "no option 'retires'; did you mean 'retries'"),
+        ("seed", "'seed' belongs to the batch"),
+        ("replicates", "'replicates' belongs to the batch"),
+    ],
+)
+def test_a_misplaced_or_misspelt_parameter_is_refused_and_its_place_named(
+    yard: ry.Yard, name: str, message: str
+) -> None:
+    with pytest.raises(BadSpec, match=message):
+        run(yard, grid(), StubBackend(default=0), **{name: 3})
