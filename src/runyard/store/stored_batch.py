@@ -21,7 +21,7 @@ def known(view: Snapshot, name: str) -> BatchRow:
     """The row of a batch, or an error if there is no batch of this name."""
     row = view.batch(name)
     if row is None:
-        meant = did_you_mean(name, (each.name for each in view.batches()))
+        meant = did_you_mean(name.partition("/")[0], (each.name for each in view.batches()))
         raise NotFound(
             f"there is no batch {name!r}{meant}", hint="`runyard status` lists the batches"
         )

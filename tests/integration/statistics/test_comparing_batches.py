@@ -359,4 +359,4 @@ def test_several_axes_or_metrics_have_to_be_chosen_from(cli: Call) -> None:
     assert "c can be compared by: x, cost" in said.err
     said = cli("compare", "c", "--by", "x")
     assert said.code == 2
-    assert "say which with --metric: cost, x" in said.err
+    assert "choose one with --metric: cost, x" in said.err

@@ -193,6 +193,9 @@ def test_a_misspelt_batch_is_refused_with_the_name_that_was_meant(yard: ry.Yard)
     for ask in (yard.results, yard.cancel, yard.stop, yard.resume):
         with pytest.raises(NotFound, match="no batch 'wakls'; did you mean 'walks'"):
             ask("wakls")
+    run(yard, grid(name="walks2"), StubBackend(default=0))
+    with pytest.raises(NotFound, match="no batch 'walks/2'; did you mean 'walks'"):
+        yard.results("walks/2")
 
 
 @pytest.mark.parametrize(
