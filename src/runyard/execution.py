@@ -13,7 +13,7 @@ from runyard import clock
 from runyard.attempt.runner import StopNow
 from runyard.backends import open_backend
 from runyard.backends.base import Backend
-from runyard.errors import BadTarget, NotFound, UsageError
+from runyard.errors import BadTarget, UsageError
 from runyard.events import Event, EventBus, Notice
 from runyard.reports.progress import Progress, show
 from runyard.reports.result import Result
@@ -22,8 +22,7 @@ from runyard.schedule.engine import Engine
 from runyard.schedule.registration import Start, add_replicates
 from runyard.schedule.sharing import by_value
 from runyard.store.base import Store, Transaction
-from runyard.store.rows import BatchRow
-from runyard.store.stored_batch import StoredBatch
+from runyard.store.stored_batch import StoredBatch, known
 
 OnEvent = Callable[[Event], None]
 
@@ -46,6 +45,8 @@ class RunSettings:
 
     def open(self) -> Backend:
         """The backend, ready for a run."""
+        if self.on_event is not None and not callable(self.on_event):
+            raise UsageError(f"on_event is {self.on_event!r}", hint="pass a function of one event")
         if isinstance(self.backend, Backend):
             if self.workers not in (None, self.backend.lanes):
                 raise UsageError(
@@ -143,20 +144,13 @@ class Execution:
 def stored_batch(store: Store, name: str) -> StoredBatch:
     """A batch as it is in the store."""
     with store.snapshot() as view:
-        return StoredBatch(known(view.batch(name), name))
-
-
-def known(row: BatchRow | None, name: str) -> BatchRow:
-    """The row, or an error if there is no batch of this name."""
-    if row is None:
-        raise NotFound(f"there is no batch {name!r}", hint="`runyard status` lists the batches")
-    return row
+        return StoredBatch(known(view, name))
 
 
 def refuse_by_value(store: Store, name: str) -> None:
     """Raise for a batch whose functions travel by value: only its script can continue it."""
     with store.snapshot() as view:
-        function = by_value(view, known(view.batch(name), name))
+        function = by_value(view, known(view, name))
     if function is not None:
         raise BadTarget(
             f"{name} runs the function {function}, which travels by value and is never stored",

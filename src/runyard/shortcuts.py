@@ -54,7 +54,7 @@ def map(  # noqa: A001
         first = f"; first: {groups[0].kind}: {groups[0].message}" if groups else ""
         raise TasksFailed(
             f"{stats.total - stats.completed} of {stats.total} tasks did not complete{first}",
-            hint=f"the others are recorded: runyard results {result.name} --status failed",
+            hint=f"the others are recorded; see: runyard results {result.name} --failures",
             result=result,
         )
     plan = result.recorded.plan

@@ -26,6 +26,7 @@ from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.raised import class_names, error_info
 from runyard.attempt.wire import Chunk, Failure, Job, Loss, LossCause, Report
 from runyard.backends.base import Backend, Capabilities
+from runyard.errors import UsageError
 from runyard.spec.codec import encode_as
 from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import COMPLETED, FAILED
@@ -75,6 +76,12 @@ class StubBackend(Backend):
     ) -> None:
         super().__init__(workers)
         self.script = dict(script or {})
+        for task, outcomes in self.script.items():
+            if not isinstance(outcomes, list | tuple | deque) or not outcomes:
+                raise UsageError(
+                    f"the script of task {task} is {outcomes!r}, not a list of outcomes",
+                    hint=f"write {{{task}: [first attempt, second attempt, …]}}",
+                )
         self.default = default
         self.attempts: Counter[int] = Counter()  # that were started, by task
         self.started: list[int] = []  # tasks in the order of their starts

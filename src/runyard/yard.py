@@ -8,19 +8,18 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from runyard import logs
 from runyard.backends.base import Backend
-from runyard.errors import NotFound, UsageError
+from runyard.errors import BadSpec, NotFound, UsageError
 from runyard.events import EventBus, read
 from runyard.execution import (
     Execution,
     OnEvent,
     RunSettings,
-    known,
     refuse_by_value,
     stored_batch,
 )
@@ -34,13 +33,19 @@ from runyard.schedule.retries import requeue_status
 from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
-from runyard.spec.names import safe_name
+from runyard.spec.names import closest, safe_name
+from runyard.spec.options import SPECS
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
-from runyard.store.stored_batch import StoredBatch, encode_options
+from runyard.store.stored_batch import StoredBatch, encode_options, known
 
 DEFAULT = ".runyard"
+
+_OF_A_BATCH = ("seed", "name", "replicates", "codec", "common_random_numbers")
+_OF_A_RUN = (
+    "backend", "workers", "ray_address", "fallback", "progress", "on_event", "fresh", "limit",
+)  # fmt: skip
 
 
 class Yard:
@@ -76,7 +81,7 @@ class Yard:
 
     def submit(self, batch: Batch, *, fresh: bool = False) -> str:
         """Record a batch without running it; returns its name."""
-        start = self._register(batch, fresh)
+        start = self._register(_checked(batch), fresh)
         for event in start.events:
             self.bus.publish(event)
         return start.batch.name
@@ -106,7 +111,8 @@ class Yard:
         if limit is not None and (type(limit) is not int or limit < 1):
             raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
-        batch = batch.with_options(**options)
+        _refuse_misplaced(options)
+        batch = _checked(batch).with_options(**options)
         place = settings.open()
         try:
             start = self._register(batch, fresh, place.name)
@@ -136,6 +142,7 @@ class Yard:
         """
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         batch = self.recorded(name)
+        _refuse_misplaced(options)
         settled = batch.options.with_(**options)
         _check_rule(settled.until, listed=batch.listed)
         execution = self._execution(settings, {}, codec)
@@ -160,7 +167,7 @@ class Yard:
     ) -> Result:
         """Run a batch beside other engines, until nothing is left to take or it is preempted."""
         with self.store.snapshot() as view:
-            batch = StoredBatch(known(view.batch(name), name))
+            batch = StoredBatch(known(view, name))
             is_list = batch.listed
             code = Code({}, []) if is_list else present_code(view, batch, settings.backend_name)
         # Others may be at work, so what is recorded is not taken back here.
@@ -183,7 +190,7 @@ class Yard:
         """Ask running engines to stop after their current tasks; returns how many."""
         asked = set()
         with self.store.transaction() as tx:
-            wanted = None if name is None else known(tx.batch(name), name).id
+            wanted = None if name is None else known(tx, name).id
             for engine in tx.engines():
                 if self.store.alive(engine.id) and wanted in (None, engine.batch):
                     tx.update_engine(engine.id, stop=1)
@@ -283,6 +290,28 @@ class Yard:
         remove_tree(self.batch_folder(name) / "columns")
         for task in tasks:
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
+
+
+def _checked(batch: Batch) -> Batch:
+    if not isinstance(batch, Batch):
+        raise BadSpec(
+            f"{batch!r:.80} is not a batch", hint="make one with grid(…), batch(…) or tasks(…)"
+        )
+    return batch
+
+
+def _refuse_misplaced(options: Mapping[str, Any]) -> None:
+    """Refuse what belongs to the batch, and misspelt parameters of `run` that are no options."""
+    for name in options:
+        if name in SPECS:
+            continue
+        if name in _OF_A_BATCH:
+            raise BadSpec(
+                f"{name!r} belongs to the batch", hint="pass it to grid(…), batch(…) or tasks(…)"
+            )
+        meant = closest(name, (*_OF_A_RUN, *SPECS))
+        if meant in _OF_A_RUN:
+            raise BadSpec(f"there is no option {name!r}; did you mean {meant!r}?")
 
 
 def _check_rule(until: str | None, *, listed: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runyard.errors import BackendError, UsageError
+from runyard.spec.names import did_you_mean
 
 if TYPE_CHECKING:
     from runyard.backends.base import Backend
@@ -35,7 +36,11 @@ def backend_class(name: str) -> type[Backend]:
         from runyard.backends.ray.backend import RayBackend
 
         return RayBackend
-    raise UsageError(f"unknown backend {name!r}", hint=f"use one of: {', '.join(NAMES)}")
+    meant = did_you_mean(name, NAMES) if isinstance(name, str) else ""
+    raise UsageError(
+        f"unknown backend {name!r}{meant}",
+        hint=f"use one of: {', '.join(NAMES)}; or pass a Backend object",
+    )
 
 
 def runs_in_engine(name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from runyard.errors import UsageError
 
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
+_NUMBERS = re.compile(r"-?[0-9]*\.?[0-9]+\.\.-?[0-9]*\.?[0-9]+")
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
@@ -65,6 +66,11 @@ def _split(text: str) -> Iterator[Any]:
         part = _RANGE.fullmatch(piece)
         if part:
             yield from _range(part)
+        elif _NUMBERS.fullmatch(piece):
+            raise UsageError(
+                f"the range {piece} is not one of whole numbers",
+                hint="list the values, or write text in double quotes, as JSON",
+            )
         else:
             yield value_of(piece)
         at = end + 1

@@ -40,7 +40,7 @@ DEADLY = frozenset({"WorkerDied", "TaskOutOfMemory", "TaskTimeout"})
 @click.command(
     epilog=examples(
         "runyard verify walks",
-        "runyard verify walks --sample 100%  --backend threads",
+        "runyard verify walks --sample 100% --backend threads",
         "runyard verify walks --sample 50 --backend processes --workers 3",
     )
 )

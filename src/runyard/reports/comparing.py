@@ -7,7 +7,7 @@ they share random numbers or a case, otherwise as independent groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -20,6 +20,7 @@ from runyard.format import count
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
 from runyard.spec.codec import encode
+from runyard.spec.names import did_you_mean
 from runyard.spec.plan import Plan
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.stats.compare import Kind, compare
@@ -34,6 +35,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MOST_GROUPS = 200
+NAMED = 20  # how many values an error lists
 NO_TASK = 255
 """The status in places where a grown or shorter plan has no task."""
 
@@ -205,7 +207,7 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions])
     if in_pairs and len({len(v) for v in values.values()}) > 1:
         raise UsageError("these groups have no pairs", hint="drop --paired")
     if baseline is not None and baseline not in values:
-        raise NotFound(f"there is no {baseline!r}", hint=f"there are: {', '.join(values)}")
+        raise _not_among(baseline, values)
     in_pairs = groups.paired if in_pairs is None else in_pairs
     chosen = matches(values, baseline)
     if not chosen:
@@ -332,6 +334,14 @@ def _unique(labels: list[str]) -> list[str]:
 def _some(labels: Mapping[str, int], wanted: Sequence[str]) -> dict[str, int]:
     for label in wanted:
         if label not in labels:
-            there = ", ".join(list(labels)[:20])
-            raise NotFound(f"there is no {label!r}", hint=f"there are: {there}")
+            raise _not_among(label, labels)
     return {label: labels[label] for label in wanted}
+
+
+def _not_among(label: str, labels: Iterable[str]) -> NotFound:
+    there = list(labels)
+    more = ", …" if len(there) > NAMED else ""
+    return NotFound(
+        f"there is no {label!r}{did_you_mean(label, there)}",
+        hint=f"there are: {', '.join(there[:NAMED])}{more}",
+    )

@@ -19,7 +19,7 @@ from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored, digest_
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
 from runyard.store.base import Snapshot, Store
-from runyard.store.stored_batch import StoredBatch
+from runyard.store.stored_batch import StoredBatch, known
 
 if TYPE_CHECKING:
     import polars
@@ -292,12 +292,7 @@ class Result:
         return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
 
     def _recorded(self, view: Snapshot) -> StoredBatch:
-        row = view.batch(self.name)
-        if row is None:
-            raise NotFound(
-                f"there is no batch {self.name!r}", hint="`runyard status` lists all batches"
-            )
-        return StoredBatch(row)
+        return StoredBatch(known(view, self.name))
 
     def _engines(self, view: Snapshot, batch: int) -> list[EngineRow]:
         return [e for e in view.engines() if e.batch == batch and self._store.alive(e.id)]

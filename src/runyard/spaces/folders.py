@@ -118,9 +118,9 @@ def _make(folder: Path) -> None:
 
 def _check_template(template: Path, batch_dir: Path) -> None:
     if not template.is_dir():
-        raise UsageError(f"The template {template} is not a folder.")
+        raise UsageError(f"the template {template} is not a folder")
     if batch_dir.resolve().is_relative_to(template.resolve()):
         raise UsageError(
-            f"The template {template} holds the batch's own folder {batch_dir}.",
-            hint="Use a template folder outside the batch.",
+            f"the template {template} holds the batch's own folder {batch_dir}",
+            hint="use a template folder outside the batch",
         )

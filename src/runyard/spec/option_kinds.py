@@ -50,7 +50,9 @@ def integer(least: int) -> ValueKind:
         hint = f"use a whole number, at least {least}"
         if number is None:
             raise BadSpec(f"{given!r} is not a whole number", hint=hint)
-        if not least <= number <= _LARGEST:
+        if number > _LARGEST:
+            raise BadSpec(f"{given!r} is out of range", hint=f"use at most {_LARGEST:,}")
+        if number < least:
             raise BadSpec(f"{given!r} is out of range", hint=hint)
         return number
 

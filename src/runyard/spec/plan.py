@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from runyard.errors import BadSpec, SpecChanged
+from runyard.errors import BadSpec, NotEncodable, SpecChanged
 from runyard.spec.codec import decode, encode
 from runyard.spec.seeds import key_of
 
@@ -324,12 +324,22 @@ def distinct(values: Sequence[Any], what: str) -> None:
         return
     seen: dict[bytes, int] = {}
     for position, value in enumerate(values):
-        first = seen.setdefault(encode(value), position)
+        first = seen.setdefault(_encoded(value, what), position)
         if first != position:
             raise BadSpec(
                 f"{what} has {value!r} twice (positions {first} and {position})",
                 hint="equal tasks would have equal seeds; use replicates to repeat a task",
             )
+
+
+def _encoded(value: Any, what: str) -> bytes:
+    try:
+        return encode(value)
+    except NotEncodable as error:
+        raise NotEncodable(
+            f"{what}: {error.message}",
+            hint="use numbers, text, bytes, lists, tuples, dicts, dataclasses or numpy arrays",
+        ) from error
 
 
 def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:

@@ -11,6 +11,7 @@ one whose lease has run out are ended by the others: it finds them closed, and o
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -19,7 +20,22 @@ from typing import Any
 
 import psycopg
 
-LEASE_SECONDS = float(os.environ.get("RUNYARD_LEASE", "15"))
+from runyard.errors import UsageError
+
+
+def lease_seconds() -> float:
+    """What `$RUNYARD_LEASE` says, otherwise 15."""
+    text = os.environ.get("RUNYARD_LEASE") or "15"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"RUNYARD_LEASE is {text!r}", hint="use a number of seconds above zero")
+    return seconds
+
+
+LEASE_SECONDS = lease_seconds()
 BEATS = 5
 """So often is a lease renewed before it would run out."""
 

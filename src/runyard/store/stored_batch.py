@@ -8,12 +8,24 @@ from typing import Any, NamedTuple
 from runyard.errors import BadSpec, NotFound, StoreError
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
+from runyard.spec.names import did_you_mean
 from runyard.spec.options import SPECS, Options
 from runyard.spec.outcome import decoding_stored
 from runyard.spec.plan import Plan
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot
 from runyard.store.rows import BatchRow
+
+
+def known(view: Snapshot, name: str) -> BatchRow:
+    """The row of a batch, or an error if there is no batch of this name."""
+    row = view.batch(name)
+    if row is None:
+        meant = did_you_mean(name.partition("/")[0], (each.name for each in view.batches()))
+        raise NotFound(
+            f"there is no batch {name!r}{meant}", hint="`runyard status` lists the batches"
+        )
+    return row
 
 
 class Version(NamedTuple):

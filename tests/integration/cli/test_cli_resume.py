@@ -8,7 +8,7 @@ from cli_project import Project
 
 SCRIPT = """
 import runyard as ry
-ry.run(ry.grid(lambda x: x, x=[1, 2, 3], name="lambda"), backend="serial", deadline="1ms")
+ry.run(ry.grid(lambda x: x, x=[1, 2, 3], name="lambda"), backend="serial", limit=1)
 """
 
 

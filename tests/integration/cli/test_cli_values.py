@@ -68,6 +68,13 @@ def test_a_range_that_counts_down_is_refused() -> None:
         values_of("9..0")
 
 
+@pytest.mark.parametrize("text", ["0.1..0.5", "1,0.5..2", "-.5..3"])
+def test_a_range_of_fractions_is_refused_and_not_taken_for_text(text: str) -> None:
+    with pytest.raises(UsageError, match="not one of whole numbers"):
+        values_of(text)
+    assert values_of('"0.1..0.5"') == ("0.1..0.5",)
+
+
 @pytest.mark.parametrize("text", ["x", "=1", "a-b=1", "1a=2"])
 def test_what_is_no_assignment_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--set"):

@@ -91,7 +91,7 @@ def test_a_yard_that_is_not_there_is_made_or_missed(tmp_path: Path) -> None:
 
 def test_what_can_not_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="file"):
+    with pytest.raises(StoreError, match="file is a file"):
         open_store(tmp_path / "file")
     (tmp_path / "folder" / "yard.db").mkdir(parents=True)
     with pytest.raises(StoreError):

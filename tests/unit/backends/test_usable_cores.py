@@ -64,13 +64,20 @@ def test_only_processes_contain_a_crash() -> None:
     assert able == {"processes", "ray"}
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True, 10**19])
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
 def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
     with pytest.raises(UsageError, match="workers"):
         open_backend("serial", workers)
+
+
+def test_too_many_workers_are_refused() -> None:
+    with pytest.raises(UsageError, match="too many workers"):
+        open_backend("serial", 10**19)
 
 
 def test_an_unknown_backend_is_refused_and_the_known_ones_named() -> None:
     with pytest.raises(UsageError, match="unknown backend 'cloud'") as caught:
         open_backend("cloud")
     assert all(name in str(caught.value) for name in NAMES)
+    with pytest.raises(UsageError, match="'proceses'; did you mean 'processes'"):
+        open_backend("proceses")

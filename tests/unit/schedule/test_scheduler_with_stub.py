@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import runyard as ry
-from runyard.errors import MetricMissing
+from runyard.errors import BadSpec, MetricMissing, NotFound, UsageError
 from runyard.events import Event, TaskRetried, WorkerLost
 from runyard.testing import Dies, Hangs, StubBackend
 
@@ -167,3 +167,49 @@ def test_short_tasks_share_chunks_and_long_ones_travel_alone(yard: ry.Yard) -> N
     sizes = [len(tasks) for _, tasks in stub.sent]
     assert max(sizes) > 100
     assert sizes[0] == 1
+
+
+@pytest.mark.parametrize("outcomes", ["four", 4, []])
+def test_a_script_that_is_not_a_list_of_outcomes_is_refused(outcomes: Any) -> None:
+    with pytest.raises(UsageError, match="the script of task 4 is"):
+        StubBackend({4: outcomes})
+
+
+@pytest.mark.parametrize("given", [never, [1, 2], None])
+def test_what_is_not_a_batch_is_refused(yard: ry.Yard, given: Any) -> None:
+    with pytest.raises(BadSpec, match="is not a batch"):
+        yard.run(given)
+    with pytest.raises(BadSpec, match="is not a batch"):
+        yard.submit(given)
+
+
+def test_an_event_handler_that_is_not_a_function_is_refused(yard: ry.Yard) -> None:
+    with pytest.raises(UsageError, match="on_event is 3"):
+        run(yard, grid(), StubBackend(default=0), on_event=3)
+
+
+def test_a_misspelt_batch_is_refused_with_the_name_that_was_meant(yard: ry.Yard) -> None:
+    run(yard, grid(name="walks"), StubBackend(default=0))
+    for ask in (yard.results, yard.cancel, yard.stop, yard.resume):
+        with pytest.raises(NotFound, match="no batch 'wakls'; did you mean 'walks'"):
+            ask("wakls")
+    run(yard, grid(name="walks2"), StubBackend(default=0))
+    with pytest.raises(NotFound, match="no batch 'walks/2'; did you mean 'walks'"):
+        yard.results("walks/2")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("worker", "no option 'worker'; did you mean 'workers'"),
+        ("on_events", "no option 'on_events'; did you mean 'on_event'"),
+        ("retires", "no option 'retires'; did you mean 'retries'"),
+        ("seed", "'seed' belongs to the batch"),
+        ("replicates", "'replicates' belongs to the batch"),
+    ],
+)
+def test_a_misplaced_or_misspelt_parameter_is_refused_and_its_place_named(
+    yard: ry.Yard, name: str, message: str
+) -> None:
+    with pytest.raises(BadSpec, match=message):
+        run(yard, grid(), StubBackend(default=0), **{name: 3})
