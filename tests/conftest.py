@@ -69,7 +69,7 @@ def ray_head(ray_heads: list[Any]) -> str:
 
     from runyard.backends.ray.cluster import answers
 
-    if not ray_heads or not answers(ray_heads[-1].address):
+    if not ray_heads or not (ray_heads[-1].is_alive and answers(ray_heads[-1].address)):
         _drop_heads(ray_heads)
         ray_heads.append(Head(cpus=6).__enter__())
         os.environ["RAY_ADDRESS"] = ray_heads[-1].address

@@ -18,7 +18,12 @@ from typing import Any, Self
 import psutil
 from polling import eventually
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # On a busy machine a node takes its time, and Ray would take it for dead.
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_health_check_failure_threshold": "30",
+}
 STORE = 150 * 1024 * 1024
 
 # A process of its own: the test's own stays free of Ray, as a user's would.
@@ -58,6 +63,14 @@ class Head:
         )  # fmt: skip
         self.address = self.add(include_dashboard=False, **self._settings)
         return self
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the head's node runs: Ray ends one whose agent did not start in time."""
+        names = (psutil.Process(pid).name() for pid in left_of(self._folder))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return "raylet" in list(names)
+        return self.is_alive
 
     def add(self, **settings: Any) -> str:
         """One more node."""
