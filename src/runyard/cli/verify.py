@@ -227,7 +227,6 @@ def _tell(
     again: dict[int, OutcomeRow],
     code: SampleCode,
 ) -> int:
-    from runyard.reports.versions import mixed_lines
     from runyard.spec.outcome import digest_content
 
     name = recorded.name
@@ -250,18 +249,7 @@ def _tell(
         },
         "first": None,
     }
-    for line in mixed_lines(code.mixed):
-        session.note(style(line, fg="yellow"))
-    if code.outdated:
-        session.note(
-            f"{code.outdated:,} of {count(len(chosen), 'sampled outcome')} came from code that "
-            "has changed since, which may cause a difference"
-        )
-    if other_seed:
-        session.note(
-            f"{len(other_seed):,} of the tasks that differ ran with {shown(other_seed[0])}, and "
-            f"now with {shown(seed)}: the order of a set may cause the difference"
-        )
+    _note_causes(session, code, len(chosen), seed, other_seed)
     if different:
         task = different[0]
         before = seen(chosen[task], recorded.codec, codec)
@@ -284,6 +272,26 @@ def _tell(
         )
     session.document(document)
     return 1 if different else 0
+
+
+def _note_causes(
+    session: Session, code: SampleCode, sampled: int, seed: str, other_seed: list[str]
+) -> None:
+    """Note what may cause a difference: other code, or another hash seed."""
+    from runyard.reports.versions import mixed_lines
+
+    for line in mixed_lines(code.mixed):
+        session.note(style(line, fg="yellow"))
+    if code.outdated:
+        session.note(
+            f"{code.outdated:,} of {count(sampled, 'sampled outcome')} came from code that "
+            "has changed since, which may cause a difference"
+        )
+    if other_seed:
+        session.note(
+            f"{len(other_seed):,} of the tasks that differ ran with {shown(other_seed[0])}, and "
+            f"now with {shown(seed)}: the order of a set may cause the difference"
+        )
 
 
 def _hash_seeds(

@@ -397,7 +397,6 @@ def _values_from_data(data: Any) -> tuple[Any, ...] | range:
 
 
 def too_many_tasks() -> BadSpec:
-    """What is said of a batch with more tasks than can be numbered."""
-    return BadSpec(
-        f"a batch has {MOST_TASKS:,} tasks at most", hint="use fewer values or replicates"
-    )
+    """The error for a batch with more tasks than can be numbered."""
+    text = f"a batch has {MOST_TASKS:,} tasks at most"
+    return BadSpec(text, hint="use fewer values or replicates")
