@@ -88,7 +88,7 @@ class AuditLog:
                 self._write(bodies)
 
     def close(self) -> None:
-        """Close the file; closing twice does no harm."""
+        """Close the file; closing twice is safe."""
         with self._threads:
             self._close_file()
 
@@ -107,7 +107,7 @@ class AuditLog:
         self._pid = os.getpid()
         try:
             with self._locked():
-                if again and not self._size:  # the earlier records were in the file that was removed
+                if again and not self._size:  # earlier records were in the removed file
                     self._write([self._body({"event": "AuditRestarted", "at": clock.now()})])
         except BaseException:
             self._close_file()
