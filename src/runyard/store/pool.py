@@ -34,7 +34,7 @@ class Pool(Generic[C]):
         self._keep = keep  # idle connections
         self._idle: deque[C] = deque()
         self._pid = os.getpid()
-        self._of_parent: list[deque[C]] = []  # never closed here: that would drop its locks
+        self._of_parent: list[deque[C]] = []  # never closed: that would drop its locks
 
     @contextmanager
     def lent(self) -> Iterator[C]:
