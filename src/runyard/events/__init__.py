@@ -1,4 +1,4 @@
-"""What happens while a batch runs: events, the bus that carries them, the audit log of them."""
+"""Events of a running batch, the bus that delivers them, and the audit log that records them."""
 
 from __future__ import annotations
 

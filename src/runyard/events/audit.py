@@ -1,10 +1,10 @@
-"""The audit log: the story of a batch as JSON lines, each chained to the one before by a hash.
+"""The audit log: the history of a batch as JSON lines, each chained to the previous by a hash.
 
     {"seq":7,"prev":<hash of line 6>,"event":"TaskFailed",…,"hash":<of this line without it>}
 
-The chain shows what was changed, cut out or put in between. It is not signed: whoever can write
-the file can write a new chain. The store is the authority; the log is not synced to the disk
-before a batch goes on, so that a power cut may tear its tail, which the next opening repairs.
+The chain reveals changed, removed and inserted lines. It is not signed: anyone who can write to
+the file can write a new chain. The store is the authority. The log is not synced to disk while a
+batch runs, so a power cut may leave a torn tail, which is repaired when the log is next opened.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 class _Link(NamedTuple):
-    """What the next line is chained to."""
+    """The number and hash that the next line continues from."""
 
     seq: int = 0
     hash: str = "0" * _HASH_CHARS
@@ -45,29 +45,29 @@ class _Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What a look at an audit log found."""
+    """The result of verifying an audit log."""
 
     lines: int
-    """Lines that are what was written."""
+    """The number of intact lines."""
 
     ok: bool
 
     first_bad_line: int | None = None
-    """The first changed, missing or foreign line, counted from 1, that has good lines after it;
-    1 where no line is good, and the log is no torn first one either."""
+    """The first changed, missing or foreign line, counted from 1, that is followed by intact ones;
+    1 if no line is intact and the file is not a torn first line either."""
 
     torn_bytes: int = 0
-    """Bytes after the last good line."""
+    """Bytes after the last intact line."""
 
     reason: str | None = None
-    """What is wrong, in a sentence."""
+    """What is wrong, in one sentence."""
 
 
 class AuditLog:
-    """Appends records to a hash-chained JSONL file, from several threads and processes.
+    """Appends records to a hash-chained JSONL file; safe with several threads and processes.
 
-    Opening it creates the file, or repairs its torn tail and says so in a record of its own.
-    `redact` takes secrets out of each record; by default the `Redactor` of this environment.
+    Opening it creates the file, or repairs a torn tail and adds a record of the repair.
+    `redact` removes secrets from each record; by default, a `Redactor` for this environment.
     """
 
     def __init__(self, path: Path, *, redact: Callable[[Any], Any] | None = None) -> None:
@@ -81,14 +81,14 @@ class AuditLog:
         self._open()
 
     def append(self, records: Iterable[dict[str, Any]]) -> None:
-        """Write the records as one group: all of them or, with an error, none."""
+        """Write the records as one group: all of them, or none and an error."""
         bodies = [self._body(record) for record in records]
         if bodies:
             with self._threads, self._locked():
                 self._write(bodies)
 
     def close(self) -> None:
-        """Close the file; closing twice does no harm."""
+        """Close the file; closing twice is safe."""
         with self._threads:
             self._close_file()
 
@@ -107,7 +107,7 @@ class AuditLog:
         self._pid = os.getpid()
         try:
             with self._locked():
-                if again and not self._size:  # the story so far went with the file
+                if again and not self._size:  # earlier records were in the removed file
                     self._write([self._body({"event": "AuditRestarted", "at": clock.now()})])
         except BaseException:
             self._close_file()
@@ -120,12 +120,12 @@ class AuditLog:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the file alone, with `_size` and `_link` those of its end."""
+        """Lock the file exclusively, with `_size` and `_link` set to its end."""
         if self._fd < 0:
             raise StoreError(f"The audit log {self.path} is closed.")
         removed = not self._is_at_its_place()
         if removed or self._pid != os.getpid():
-            # A forked child shares the parent's lock with the parent: it needs a file of its own.
+            # A forked child shares the lock with its parent, so it opens the file again.
             self._close_file()
             self._open(again=removed)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
@@ -183,7 +183,7 @@ def read(
 ) -> Iterator[dict[str, Any]]:
     """Yield the records after this seq, of this event and task, and stop before a torn tail.
 
-    A damaged line is never yielded, nor what comes after it: StoreDamaged names the line.
+    Neither a damaged line nor any line after it is yielded: StoreDamaged names the line.
     """
     try:
         file = _opened(path)
@@ -204,7 +204,7 @@ def read(
 
 
 def verify(path: Path) -> AuditReport:
-    """Read the whole log and report whether each line is what was written, after its previous."""
+    """Read the whole log and report whether every line is intact and continues the previous one."""
     try:
         file = _opened(path)
     except FileNotFoundError:
@@ -214,9 +214,9 @@ def verify(path: Path) -> AuditReport:
 
 
 def repair(path: Path) -> AuditReport:
-    """Cut a torn tail; report the log as it is now, with `torn_bytes` as they were before.
+    """Cut off a torn tail; report the log as it is now, but with the `torn_bytes` from before.
 
-    Lines that were changed further up stay as they are, and the report names the first of them.
+    Changed lines above the tail stay as they are, and the report names the first of them.
     """
     before = verify(path)
     AuditLog(path).close()
@@ -228,7 +228,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _descriptor(path: Path, flags: int) -> int:
-    """Open a file, and nothing that others might keep waiting, such as a pipe."""
+    """Open a regular file; anything that could block, such as a pipe, is refused."""
     found = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     if stat.S_ISREG(os.fstat(found).st_mode):
         return found
@@ -237,7 +237,7 @@ def _descriptor(path: Path, flags: int) -> int:
 
 
 class _Line(NamedTuple):
-    """A line that is what was written, and what is wrong with its place in the log."""
+    """An intact line, and what is wrong with its position in the log."""
 
     text: bytes
     end: int
@@ -247,7 +247,7 @@ class _Line(NamedTuple):
 
 
 def _walk(file: BinaryIO, size: int) -> Iterator[_Line]:
-    """Yield the good lines; a damaged one shows as a problem of the next good line."""
+    """Yield the intact lines; a damaged line is reported as a problem of the next intact one."""
     link, end, number, damaged = _Link(), 0, 0, 0
     while end < size and (text := file.readline(size - end)):
         end += len(text)
@@ -286,7 +286,7 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
 
 
 def _settled_size(file: BinaryIO) -> int:
-    """The size between two appends; what lies before it changes no more."""
+    """The size between two appends; bytes before it no longer change."""
     fcntl.flock(file, fcntl.LOCK_SH)
     try:
         return os.fstat(file.fileno()).st_size
@@ -311,7 +311,7 @@ def _good(line: bytes) -> re.Match[bytes] | None:
 
 
 def _last_link(fd: int, size: int) -> tuple[int, _Link]:
-    """Find the last good line, from the end; return where it ends, and its link."""
+    """Find the last intact line, from the end; return where it ends, and its link."""
     span = 1 << 16
     while True:
         start = max(0, size - span)
@@ -329,7 +329,7 @@ def _last_link(fd: int, size: int) -> tuple[int, _Link]:
 
 
 def _begins(head: bytes) -> bool:
-    """Whether this may be the beginning of a first line, and not nothing but zeros."""
+    """Whether this may be the beginning of a first line, and is not only zeros."""
     return head[:1] == _FIRST_BYTES[:1] and _is_torn_start(head)
 
 

@@ -1,9 +1,9 @@
-"""A thread-safe event bus on which no handler can hurt the run or another handler.
+"""A thread-safe event bus whose handlers can disturb neither the run nor each other.
 
     publish ──▶ history (bounded)
        └──────▶ a bounded queue per subscription ──▶ its own thread ──▶ handler
 
-`publish` only ever puts into queues, so it never waits for a handler, and a handler may publish.
+`publish` only puts events into queues, so it never waits for a handler; handlers may publish too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PATIENCE = 5.0
 
 
 class Subscription:
-    """One handler's place on the bus; as a context manager it waits for what is queued, then ends.
+    """A handler's subscription; as a context manager, it flushes and unsubscribes on exit.
 
-    `dropped` counts the events that found the queue full, `errors` the calls of the handler that
-    raised, and `last_error` is what the latest of those raised.
+    `dropped` counts events lost because the queue was full, `errors` counts handler calls that
+    raised, and `last_error` is the latest exception.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Subscription:
         self._bus = bus
         self._handler = handler
         self._limit = limit
-        # A reentrant lock, and a queue whose put is: a signal handler may publish at any point.
+        # Both the lock and `SimpleQueue.put` are reentrant: a signal handler may publish anywhere.
         self._lock = threading.RLock()
         self._queue: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
         self._accepted = 0
@@ -51,12 +51,12 @@ class Subscription:
         self._unstarted = [self._thread]
 
     def unsubscribe(self) -> None:
-        """Take no more events and forget those still queued; a running handler ends its call."""
+        """Accept no more events and discard queued ones; a handler call in progress finishes."""
         self._stop()
         self._bus._forget(self)
 
     def flush(self, timeout: float = _PATIENCE) -> bool:
-        """Wait until the handler has seen what is queued now; False if it takes too long."""
+        """Wait until the handler has processed all events queued so far; False on timeout."""
         passed = self._mark()
         return passed is None or passed.wait(timeout)
 
@@ -79,18 +79,18 @@ class Subscription:
 
     def _started(self) -> bool:
         try:
-            thread = self._unstarted.pop()  # which a signal handler can't do a second time
+            thread = self._unstarted.pop()  # atomic: a signal handler can't start it again
         except IndexError:
             return True
         try:
             thread.start()
-        except RuntimeError:  # out of threads, or the interpreter is going down
+        except RuntimeError:  # out of threads, or the interpreter is shutting down
             self._unstarted.append(thread)
             return False
         return True
 
     def _mark(self) -> threading.Event | None:
-        """Queue a mark to wait for; None if there is nothing to wait for."""
+        """Queue a marker to wait for; None if there is nothing to wait for."""
         with self._lock:
             if self._stopped or self._unstarted or self._thread is threading.current_thread():
                 return None
@@ -121,16 +121,16 @@ class Subscription:
     def _handle(self, event: Event) -> None:
         try:
             self._handler(event)
-        except BaseException as error:  # SystemExit too would silence this subscriber
+        except BaseException as error:  # even SystemExit must not end this thread
             self.errors += 1
             self.last_error = error
 
 
 class EventBus:
-    """Hands each published event to every handler subscribed to its class or a base class.
+    """Delivers each published event to the handlers subscribed to its class or a base class.
 
-    Order is kept per subscriber. A slow handler loses what its queue can't hold, and the loss is
-    counted; a failing one is counted and called again for the next event.
+    Order is kept per subscriber. A slow handler loses events that don't fit into its queue, and
+    they are counted; errors of a handler are counted, and it is called for the next event.
     """
 
     def __init__(self, *, history: int = 1000) -> None:
@@ -143,14 +143,14 @@ class EventBus:
 
     @property
     def dropped(self) -> int:
-        """How many events found a queue full, over all subscriptions there ever were."""
+        """The number of events lost to full queues, ended subscriptions included."""
         with self._lock:
             return self._dropped_by_gone + sum(each.dropped for each in self._subscriptions)
 
     def subscribe(
         self, event_type: type[E], handler: Callable[[E], object], *, queue: int = 10_000
     ) -> Subscription:
-        """Call `handler` in a thread of its own for each event of this class or a subclass."""
+        """Call `handler` in its own thread for each event of this class or a subclass."""
         if queue < 1:
             raise UsageError(f"A subscription needs a queue of at least 1 event, not {queue}.")
         subscription = Subscription(self, event_type, handler, queue)
@@ -161,7 +161,7 @@ class EventBus:
         return subscription
 
     def publish(self, event: Event) -> None:
-        """Queue the event for its subscribers and return at once, from any thread or handler."""
+        """Queue the event for its subscribers without waiting, from any thread or handler."""
         if not event.live_only:
             self._history.append(event)
         for subscription in self._subscriptions:
@@ -170,11 +170,11 @@ class EventBus:
 
     def history(self, event_type: type[E] = Event) -> list[E]:  # type: ignore[assignment]
         """Return the latest events of this class, oldest first."""
-        # One C call copies the deque, so that `publish` needs no lock for it.
+        # `deque.copy` is a single C call, so `publish` needs no lock.
         return [event for event in self._history.copy() if isinstance(event, event_type)]
 
     def flush(self, timeout: float = _PATIENCE) -> bool:
-        """Wait until all that was published is handled, and what handlers published meanwhile."""
+        """Wait until all events are handled, including those handlers publish meanwhile."""
         deadline = clock.monotonic() + timeout
         while True:
             subscriptions = self._subscriptions
@@ -188,7 +188,7 @@ class EventBus:
                 return True
 
     def close(self, timeout: float = _PATIENCE) -> bool:
-        """Let the handlers finish, then end their threads; False if one of them doesn't end."""
+        """Let the handlers finish, then end their threads; False if one does not end in time."""
         deadline = clock.monotonic() + timeout
         finished = self.flush(timeout)
         with self._lock:

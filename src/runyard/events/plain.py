@@ -1,4 +1,4 @@
-"""The JSON-safe twin of any value, so that no event is too odd to be written down."""
+"""JSON-safe copies of values of any type, so that every event can be recorded."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 _DEEPEST = 40
 _LONGEST_REPR = 500
-_WIDEST_INT = 4096  # bits; Python refuses to print integers of some 14,000 bits in decimal
+_WIDEST_INT = 4096  # bits; Python refuses to print integers of about 14,000 bits in decimal
 
 
 def json_safe(value: Any) -> Any:
-    """Return `value` made of dicts, lists, strings, finite numbers, booleans and None only.
+    """Copy `value` into dicts, lists, strings, finite numbers, booleans and None only.
 
     NaN and infinities become their names, bytes become text, dataclasses and mappings become
-    dicts, numpy scalars numbers; anything else becomes its repr, cut to a few hundred characters.
+    dicts, numpy scalars numbers; anything else becomes its repr, at most 500 characters of it.
     """
     return _plain(value, ())
 

@@ -1,9 +1,9 @@
-"""Take secrets out of what is written down.
+"""Remove secrets from what is recorded.
 
-Three sources: values of environment variables with a secret's name, well-known shapes (tokens,
-URL passwords, private keys, `password=…`), and dict keys that name a secret. After a telling name
-the rule leans towards redaction, elsewhere away from it: words, numbers, commit hashes and UUIDs
-stay.
+Three kinds are recognised: values of environment variables whose names look secret, common formats
+(tokens, URL passwords, private keys, `password=…`), and values under dict keys that name a secret.
+After such a name, doubtful values are redacted; elsewhere they are kept, so that words, numbers,
+commit hashes and UUIDs stay readable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 from runyard.addresses import masked
 
 REDACTED = "[redacted]"
-"""What stands in the place of a secret."""
+"""Replaces each secret."""
 
 _SHORTEST_VALUE = 6
 _PASSES = 8
@@ -39,8 +39,8 @@ _PASSWORD_KEY = re.compile(rf"{_STRONG}(?![a-z])", re.IGNORECASE)
 _SECRET_KEY = re.compile(rf"(?<![a-z])(?:{_WORD}|creds|auth|dsn)(?![a-z])", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-# The named groups are kept around the secret. No part may scan the same run of characters from
-# many starts: the text may be hostile, and quadratic time would stall whoever writes it down.
+# The named groups around the secret are kept. No part may rescan the same run of characters from
+# different starts: the text may be hostile, and quadratic time would stall the writer.
 _SHAPES = rf"""
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[\s\S]*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
     | (?<![A-Za-z0-9_])(?:
@@ -67,7 +67,7 @@ _SHAPES = rf"""
       (?: (?P<quote>\\?["'])(?:(?!(?P=quote))(?:\\.|.))+ | [^\s"',;&]+ )
     """
 
-# Every shape holds one of these; a search for nothing but literals is far faster.
+# Every format contains one of these; searching for literals only is far faster.
 _HINTS = (
     r"://|private key|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|k_live_|k_test_|hf_|akia|asia|aiza|xox|"
     r"glpat-|sk-|eyj|bearer |passw|passphrase|secret|token|credential|authorization|_pwd|"
@@ -81,21 +81,20 @@ def _replace(match: re.Match[str]) -> str:
 
 
 class Redactor:
-    """Replaces secrets in text and in data with `[redacted]`.
+    """Replaces secrets in text and data with `[redacted]`.
 
-    The values to look for are those of `environ` (by default this process's) at the time of
-    creation.
+    Secret values are read from `environ` (by default this process's) when it is created.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         values = _secret_values(os.environ if environ is None else environ)
-        # Longest first, so that a secret that begins with another one goes as a whole.
+        # Longest first, so that a secret that starts with another one is replaced as a whole.
         alternation = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
         self._values = re.compile(alternation) if values else None
-        # Compiled here (and cached by `re`), because an import should not pay for it.
+        # Compiled here (and cached by `re`) to keep imports fast.
         self._hints = re.compile(_HINTS)
         self._shapes = re.compile(_SHAPES, re.VERBOSE | re.ASCII)
-        # The same few keys come again and again.
+        # The same few keys recur.
         self._redact_key = lru_cache(maxsize=1024, typed=True)(self.redact)
 
     def redact_text(self, text: str) -> str:
@@ -104,7 +103,7 @@ class Redactor:
             text = self._values.sub(REDACTED, text)
         if not self._hints.search(text.lower()):
             return text
-        # A secret taken away can bare a name that was hidden behind it, so look again.
+        # Removing a secret can expose a name that it hid, so repeat until nothing changes.
         for _ in range(_PASSES):
             before, text = text, self._shapes.sub(_replace, masked(text, REDACTED))
             if text == before:
@@ -139,7 +138,7 @@ def _secret_values(environ: Mapping[str, str]) -> set[str]:
 
 
 def _names_a_secret(key: object, value: object) -> bool:
-    """Numbers under any name but a password's are counts, such as `token_count`."""
+    """Numbers under any name but a password's are taken for counts, such as `token_count`."""
     if not isinstance(key, str) or value is None or isinstance(value, bool) or value == "":
         return False
     of_password, of_secret = _kind_of_name(key)

@@ -1,6 +1,6 @@
-"""What can happen to a batch, as frozen data.
+"""The events of a batch, as frozen data.
 
-Success is a row in the store and no event, so that a million no-ops drown nobody.
+A task that completes is a row in the store and no event, so large batches don't flood the log.
 
     Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
            ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
@@ -23,16 +23,16 @@ class Event:
     """Something that happened in a batch; the base of all events."""
 
     live_only: ClassVar[bool] = False
-    """True for what is out of date a moment later: neither audited nor kept in a history."""
+    """True for events that are quickly out of date: neither audited nor kept in the history."""
 
     batch: str
     at: float = field(default_factory=lambda: clock.now())
-    engine: int | None = None  # the engine that said it; None outside of a run
+    engine: int | None = None  # the engine that published it; None outside a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStarted(Event):
-    """A batch starts, or goes on."""
+    """A batch starts or continues."""
 
     total: int
     seed: int
@@ -42,19 +42,19 @@ class BatchStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDescribed(Event):
-    """What a run comes from: versions, machine, project, git state, command line, hash seed."""
+    """Where a run comes from: versions, machine, project, git state, command line, hash seed."""
 
     versions: dict[str, str]
     machine: dict[str, Any]
     project: str
-    hash_seed: str  # by which its tasks hash strings, as PYTHONHASHSEED has it, or random
-    git: dict[str, Any] | None  # commit, branch, changed: tracked files that differ (None: unknown)
+    hash_seed: str  # of its tasks: the value of PYTHONHASHSEED, or random
+    git: dict[str, Any] | None  # commit, branch, changed: modified tracked files (None: unknown)
     command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFinished(Event):
-    """Every task of the batch has its outcome."""
+    """Every task of the batch has an outcome."""
 
     completed: int
     failed: int
@@ -65,7 +65,7 @@ class BatchFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStopped(Event):
-    """The batch ended before all of its tasks did, and can be resumed."""
+    """The run ended before all tasks did; the batch can be resumed."""
 
     reason: str
     completed: int
@@ -85,7 +85,7 @@ class TaskEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEmitted(TaskEvent):
-    """The task itself said something, with `ctx.emit(kind, **data)`."""
+    """The task emitted this, with `ctx.emit(kind, **data)`."""
 
     kind: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class TaskEmitted(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(TaskEvent):
-    """An attempt failed and another one follows in `delay` seconds."""
+    """An attempt failed; the next one starts in `delay` seconds."""
 
     error: str
     message: str
@@ -111,12 +111,12 @@ class TaskFailed(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(TaskEvent):
-    """Somebody cancelled the task."""
+    """The task was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLost(Event):
-    """A worker died, while running `task` if there was one."""
+    """A worker died, while running `task` if that is set."""
 
     worker: int
     reason: str
@@ -125,14 +125,14 @@ class WorkerLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsRefused(Event):
-    """What this engine brought too late: another one had taken the tasks over."""
+    """Results of this engine came too late: another engine had taken over the tasks."""
 
     tasks: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice(Event):
-    """Something a person should read."""
+    """A message for people."""
 
     text: str
     level: Literal["info", "warning"] = "info"
@@ -140,7 +140,7 @@ class Notice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeChanged(Notice):
-    """Outcomes on record were made by code that has changed since."""
+    """Recorded outcomes were made by code that has changed since."""
 
     functions: list[str]
     outcomes: int
@@ -149,7 +149,7 @@ class CodeChanged(Notice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Event):
-    """How far the batch is, at this moment."""
+    """The current progress of the batch."""
 
     live_only: ClassVar[bool] = True
 
@@ -163,7 +163,7 @@ class Progress(Event):
     rate: float
     eta: float | None
     elapsed: float
-    metric: tuple[str, float, float] | None = None  # its name, mean, half of its interval
+    metric: tuple[str, float, float] | None = None  # name, mean, half-width of its interval
 
 
 def to_record(event: Event) -> dict[str, Any]:

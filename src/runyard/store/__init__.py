@@ -1,4 +1,4 @@
-"""The durable record. `open_store` gives the right one for a place."""
+"""The durable record of a yard. `open_store` opens the store at a location."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ POSTGRES = ("postgresql", "postgres")
 
 
 def is_shared(location: str | Path) -> bool:
-    """Whether this is the address of a store that machines share, and no folder."""
+    """Whether this is the address of a store shared by machines rather than a folder."""
     return str(location).partition("://")[0] in POSTGRES and "://" in str(location)
 
 
 def files_folder(location: str | Path) -> Path:
-    """Where this machine keeps a yard's files: the yard's own folder, or one for its address."""
+    """Where this machine keeps a yard's files: its own folder, or one named after its address."""
     addresses.check(location)
     if not is_shared(location):
         return Path(location)
@@ -36,11 +36,11 @@ def files_folder(location: str | Path) -> Path:
 
 
 def open_store(location: str | Path, *, durable: bool = False, create: bool = True) -> Store:
-    """Open the store of a yard: a folder, or `postgresql://…` for one that machines share.
+    """Open the store of a yard: a folder, or `postgresql://…` for one shared by machines.
 
-    `memory:` gives one that is gone with the process.
+    `memory:` opens a store that is deleted when the process ends.
 
-    `durable` makes each commit wait for the disk, so that a power cut loses nothing either.
+    With `durable`, each commit waits for the disk, so that not even a power cut loses anything.
     """
     from runyard.errors import NotFound, StoreError
 

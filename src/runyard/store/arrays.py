@@ -1,4 +1,4 @@
-"""Columns in the form in which PostgreSQL receives arrays: a header, then each value's length."""
+"""Columns as arrays in PostgreSQL's binary format: a header, then each value with its length."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NULL = struct.pack("!i", -1)
 
 
 class Packed(bytes):
-    """An array to bind; the statement says of which type: `%b::int8[]`."""
+    """An array to bind; the statement states its type: `%b::int8[]`."""
 
     __slots__ = ()
 
 
 def packed(kind: str, values: Sequence[Any]) -> Packed:
-    """One column: `int4`, `int8`, `float8`, `bytea` or `text`, with None for null."""
+    """Pack one column of `int4`, `int8`, `float8`, `bytea` or `text`; None stands for null."""
     count = len(values)
     if kind in _STRINGS:
         lengths, number = struct.Struct("!i").pack, _STRINGS[kind]

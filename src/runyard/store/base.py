@@ -1,6 +1,6 @@
-"""What every store can do. One conformance suite tests them all.
+"""The interface of all stores, tested by one conformance suite.
 
-A store hands out units of work:
+Reads and writes happen in units of work:
 
     with store.transaction() as tx:        # writes; all or nothing, one at a time
         claim = tx.claim(batch, engine, want=256)
@@ -8,14 +8,14 @@ A store hands out units of work:
     with store.snapshot() as view:         # reads; one consistent state
         rows = view.outcomes(batch)
 
-Which tasks are whose (described batches):
+Who holds which tasks of a grid:
 
     0 ────────────── frontier ─────────── total
-    outcome or claim │  nobody's yet
+    outcome or claim │  not claimed yet
 
-Every number below the frontier has an outcome or lies in a claim; a claim whose engine is dead, or
-that was released, is free to take. So a resume needs no scan, and a million tasks need a few
-hundred claims. Listed batches have a queue row for each task without an outcome instead.
+Every number below the frontier has an outcome or lies in a claim; a claim that was released, or
+whose engine is dead, is free to take. So a resume needs no scan, and a million tasks need a few
+hundred claims. Lists have a queue row for each task without an outcome instead.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ T = TypeVar("T")
 
 
 class Snapshot(Protocol):
-    """Reads of one consistent state."""
+    """Reads from one consistent state."""
 
     def batch(self, name: str) -> BatchRow | None:
-        """The batch of this name."""
+        """The batch with this name."""
 
     def batch_by_id(self, batch: int) -> BatchRow | None:
-        """The batch of this number."""
+        """The batch with this number."""
 
     def batches(self) -> list[BatchRow]:
         """Every batch, oldest first."""
@@ -67,25 +67,25 @@ class Snapshot(Protocol):
         limit: int | None = None,
         statuses: Sequence[int] | None = None,
     ) -> Iterator[OutcomeRow]:
-        """Outcomes in the order of their numbers, checked; from `after` on, exclusively."""
+        """Outcomes with numbers above `after`, in order, with their checksums verified."""
 
     def made_by(self, batch: int, low: int, high: int) -> list[int]:
-        """Tasks that engines from `low` up to `high` (exclusively) completed or saw fail."""
+        """Tasks completed or failed by engines from `low` up to, but not including, `high`."""
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
         """Attempts that did not end their task."""
 
     def printed(self, batch: int, task: int) -> list[Printed]:
-        """What the attempts of a task printed, those that printed anything."""
+        """The output of a task's attempts, without those that printed nothing."""
 
     def task(self, batch: int, task: int) -> TaskRow | None:
-        """One task of a listed batch."""
+        """One task of a list."""
 
     def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
-        """Tasks of a listed batch in order."""
+        """Tasks of a list with numbers above `after`, in order."""
 
     def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
-        """The outcomes with the highest numbers, the last one first."""
+        """The outcomes with the highest numbers, highest first."""
 
     def by_end(
         self,
@@ -96,39 +96,39 @@ class Snapshot(Protocol):
         statuses: Sequence[int] | None = None,
         latest_first: bool = False,
     ) -> list[OutcomeRow]:
-        """Outcomes in the order in which they ended; those of one moment by their numbers."""
+        """Outcomes in the order in which they ended; ties are ordered by number."""
 
     def queue(
         self, batch: int, *, engine: int | None = None, limit: int | None = None
     ) -> list[QueueRow]:
-        """Tasks of a listed batch without an outcome, next one first; or those an engine holds."""
+        """Tasks of a list without an outcome, the next one first; or those that an engine holds."""
 
     def queued(self, batch: int, task: int) -> QueueRow | None:
-        """One task of a listed batch, if it has no outcome."""
+        """One task of a list, if it has no outcome yet."""
 
     def has_priorities(self, batch: int) -> bool:
-        """Whether tasks that wait in a list have different ones."""
+        """Whether the waiting tasks of a list have different priorities."""
 
     def next_free(self, batch: int) -> QueueRow | None:
-        """The task of a listed batch that whoever claims one now would get."""
+        """The task of a list that the next claim would get."""
 
     def ahead(self, row: QueueRow) -> int:
-        """How many tasks without an outcome come before this one, running or not."""
+        """The number of tasks without an outcome before this one, running or not."""
 
     def claims(self, batch: int) -> list[ClaimRow]:
-        """Claimed ranges of a described batch."""
+        """Claimed ranges of a grid."""
 
     def engines(self) -> list[EngineRow]:
-        """Engines that opened this store and did not sign off."""
+        """Engines that signed on to this store and have not signed off."""
 
     def timings(self, batch: int) -> Timings:
-        """How long the batch's tasks took."""
+        """Durations of the batch's tasks."""
 
     def edges(self, batch: int) -> list[EdgeRow]:
-        """Which listed tasks still come after which."""
+        """Dependencies between tasks of a list that are still pending."""
 
     def cancel_requests(self, batch: int) -> list[int]:
-        """Tasks that somebody asked to cancel while an engine runs them."""
+        """Tasks with a pending request to cancel them while an engine runs them."""
 
 
 class Transaction(Snapshot, Protocol):
@@ -141,7 +141,7 @@ class Transaction(Snapshot, Protocol):
         """Change columns of a batch."""
 
     def delete_batch(self, batch: int) -> None:
-        """Forget a batch and everything recorded of it."""
+        """Delete a batch and everything recorded about it."""
 
     def add_tasks(
         self,
@@ -151,15 +151,15 @@ class Transaction(Snapshot, Protocol):
         engine: int | None = None,
         token: str | None = None,
     ) -> None:
-        """Append tasks to a listed batch: name, priority, content, numbers they come after.
+        """Append tasks to a list: name, priority, content, and the numbers they depend on.
 
-        With an engine and a token they are that engine's from the start.
+        With an engine and a token, they are claimed by that engine from the start.
         """
 
     def forget(self, batch: int) -> int:
-        """Remove the tasks of a listed batch that have an outcome; how many there were.
+        """Remove the tasks of a list that have an outcome, and return how many there were.
 
-        Their numbers are not given to others.
+        Their numbers are not reused.
         """
 
     def claim(
@@ -171,82 +171,82 @@ class Transaction(Snapshot, Protocol):
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
-        """Take tasks that nobody holds, at least one and about `want`; None: there are none.
+        """Take unclaimed tasks, at least one and about `want`; None if there are none.
 
-        Whoever does not know whether a claim went through asks `again` under the same token.
+        If it is unknown whether a claim succeeded, repeat it with the same token and `again`.
         """
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
-        """Claim these very tasks of a list: those that nobody else holds and that may start.
+        """Claim those of these tasks of a list that no other engine holds and that may start.
 
-        What the engine holds under this token already is in the claim, too.
+        Tasks that the engine already holds under this token are part of the claim, too.
         """
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
-        """Whether the claim is still this engine's own; of a listed batch: these tasks of it."""
+        """Whether the engine still holds the claim; for a list: these tasks of it."""
 
     def release(self, claim: Claim, *, finished: bool) -> None:
-        """Give a claim up: finished (every task has an outcome), or free for others."""
+        """Give up a claim: finished (every task has an outcome), or free for others."""
 
     def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
-        """Insert outcomes where there is none yet, and settle the tasks that come after these.
+        """Insert outcomes for tasks that have none yet, and settle the followers of these tasks.
 
-        Followers of completed tasks wait for one task less; followers of all others, and theirs,
-        are recorded as cancelled. Updates the batch's counts.
+        Followers of completed tasks wait for one task less; followers of all others, direct and
+        indirect, are recorded as cancelled. Updates the batch's counts.
         """
 
     def cancel_doomed(self, batch: int) -> int:
-        """Cancel tasks that come after one which ended without completing; how many."""
+        """Cancel the followers of tasks that did not complete; return how many."""
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
         """Record attempts that did not end their task."""
 
     def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
-        """Record what attempts printed, in place of what they printed before."""
+        """Record the output of attempts, replacing what was recorded for them before."""
 
     def requeue(self, batch: int, tasks: Sequence[int]) -> None:
-        """Take outcomes away, with all attempts and their output, and let the tasks run again."""
+        """Delete outcomes with all attempts and their output, so that the tasks run again."""
 
     def pending(self, batch: int) -> list[tuple[int, int]]:
-        """Ranges of tasks without an outcome, whoever holds them."""
+        """Ranges of tasks without an outcome, claimed or not."""
 
     def request_cancel(self, batch: int, task: int) -> None:
         """Ask the engine that runs this task to cancel it."""
 
     def clear_cancel(self, batch: int, task: int) -> None:
-        """The request has been seen to."""
+        """Remove a request to cancel that has been handled."""
 
     def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
-        """A number for a new engine."""
+        """Register a new engine and return its number."""
 
     def update_engine(self, engine: int, **columns: Any) -> None:
-        """Say what the engine is doing, or ask it to stop."""
+        """Record what the engine is doing, or ask it to stop."""
 
     def sign_off(self, engine: int) -> None:
-        """The engine is done with this store."""
+        """Remove an engine that no longer uses this store."""
 
 
 class Store(ABC):
-    """A place for batches and outcomes."""
+    """A durable record of batches and outcomes."""
 
     location: str
     look_seconds: float = 0.2
-    """How often to look for what others did, where nobody tells."""
+    """Seconds between checks for changes by others, where no notification arrives."""
 
     @property
     def is_hurried(self) -> bool:
-        """Whether a database that does not answer is not worth another try; see `hurry`."""
+        """Whether to give up at once on a database that does not answer; see `hurry`."""
         return False
 
     def hurry(self, seconds: float) -> None:  # noqa: B027
-        """Give a database up that is silent for so long, until `relax`: the process is to end."""
+        """Until `relax`, give up on a database that is silent for `seconds`: the process ends."""
 
     def relax(self) -> None:  # noqa: B027
-        """Wait for it as before."""
+        """Undo `hurry`."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """A unit of work that writes: all or nothing, one at a time, safe from many threads."""
+        """A unit of work that writes: all or nothing, one at a time; thread-safe."""
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[Snapshot]:
@@ -254,7 +254,7 @@ class Store(ABC):
 
     @abstractmethod
     def alive(self, engine: int) -> bool:
-        """Whether an engine that signed on still lives; known at once, not after a lease."""
+        """Whether an engine that signed on is still alive; a dead process is known at once."""
 
     @abstractmethod
     def acquire_liveness(self, engine: int) -> None:
@@ -265,24 +265,24 @@ class Store(ABC):
         """The inverse of `acquire_liveness`."""
 
     def check_place(self) -> None:  # noqa: B027 - most stores can't be moved away
-        """Raise where the store is no longer the one that was opened; costs next to nothing."""
+        """Raise if the store is no longer the one that was opened; very cheap."""
 
     def listen(self, heard: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
-        """Call this when others have changed something; gives what ends that.
+        """Call `heard` when others have changed something; returns a function that ends this.
 
-        Where a store can't tell, nothing is called, and `look_seconds` is short.
+        In a store without notifications it is never called, and `look_seconds` is short.
         """
         return lambda: None
 
     def change_token(self) -> object:
-        """A value that is another one after each change that others are told of; cheap.
+        """A value that differs after each change that others are notified of; cheap.
 
-        Where a store can't tell, it stays the same.
+        In a store that can't tell, it stays the same.
         """
         return None
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """Do this in a transaction, again if the database went away; so it may happen twice."""
+        """Run `work` in a transaction, again if the database was away; so it may run twice."""
         until = clock.monotonic() + StoreAway.patience
         while True:
             try:
@@ -294,20 +294,20 @@ class Store(ABC):
                     raise
 
     def spare(self) -> int:
-        """Bytes that `compact` would give back to the disk; 0 where that is not worth the work."""
+        """Bytes that `compact` would free on the disk; 0 if it isn't worthwhile."""
         return 0
 
     def compact(self) -> int:
-        """Give back to the disk what holds nothing; how many bytes that is.
+        """Return unused space to the disk, and return how many bytes it was.
 
-        Others may read meanwhile; the file shrinks once they have finished. Who writes waits.
+        Others may read meanwhile; the file shrinks once they have finished. Writers wait.
         """
         return 0
 
     @abstractmethod
     def check(self) -> Iterator[str]:
-        """Everything that is wrong with the store, one sentence each."""
+        """All problems of the store, one sentence each."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""

@@ -1,7 +1,7 @@
-"""New stores as a file that is written at once.
+"""Create a new store as one complete file.
 
-To let SQLite switch a new file to WAL waits for the disk several times: 50 ms and more. A blank
-store is made in memory instead, and its bytes are put into place whole.
+When SQLite switches a new file to WAL, it waits for the disk several times: 50 ms and more.
+Instead, a blank store is built in memory, and its bytes are put into place as a whole.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from runyard.store import schema
 
-_FORMATS = slice(18, 20)  # in the header: how the file is written and read
+_FORMATS = slice(18, 20)  # in the header: the versions for writing and reading
 _WAL = b"\2\2"
 
 
 def put_blank(path: Path, *, durable: bool) -> bool:
-    """Put a store without rows here; False where there is a file, or links can't be made."""
+    """Create an empty store here; False if the file exists or can't be created this way."""
     if path.exists():
         return False
     made = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
@@ -30,9 +30,9 @@ def put_blank(path: Path, *, durable: bool) -> bool:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.link(made, path)  # another process may be faster
+        os.link(made, path)  # fails if another process was faster
     except OSError:
-        return False  # and what SQLite says when it tries is what a user should read
+        return False  # SQLite tries next, and its error is the one that users should see
     finally:
         with suppress(OSError):
             made.unlink()

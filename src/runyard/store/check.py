@@ -1,4 +1,4 @@
-"""Every row against its checksum, and the counts against the rows."""
+"""Check every row against its checksum, and the counts against the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNT = "SELECT count(*) FROM outcomes WHERE batch = :batch AND task >= :low AN
 
 
 def check_rows(view: SqlSnapshot) -> Iterator[str]:
-    """Every row of every table against its checksum, and the counts against the rows."""
+    """Check every row of every table against its checksum, and the counts against the rows."""
     for table in schema.TABLES:
         if table is schema.outcomes:
             continue
@@ -47,14 +47,14 @@ def check_rows(view: SqlSnapshot) -> Iterator[str]:
 
 
 def _joined(view: SqlSnapshot, batch: int, task: int) -> bytes:
-    """A value from its pieces; nothing where one of them is damaged, which has been told."""
+    """A value joined from its pieces; empty if one is damaged, which has been reported already."""
     with suppress(StoreDamaged):
         return b"".join(view.pieces(batch, task))
     return b""
 
 
 def _unheld(view: SqlSnapshot) -> Iterator[str]:
-    """Below its frontier, each task of a described batch has an outcome or lies in a claim."""
+    """Check that every task of a grid below its frontier has an outcome or lies in a claim."""
 
     def ended(batch: int, low: int, high: int) -> int:
         return int(view.run(_COUNT, batch=batch, low=low, high=high).fetchone()[0])

@@ -1,4 +1,4 @@
-"""Which tasks are whose: claims taken, held, given back."""
+"""Claims: taking, checking and releasing them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runyard.store.writing import SqlWriter
 _log = logging.getLogger(__name__)
 
 _QUEUE = "q.batch, q.task, q.priority, q.waiting, q.engine, q.token, q.checksum"
-_WIDTH = 7  # of a queue row with its checksum
+_WIDTH = 7  # columns of a queue row, including its checksum
 _WITH_TASK = f"""
     SELECT {_QUEUE},
         t.batch, t.task, t.name, t.priority, t.content, t.created, t.checksum,
@@ -26,7 +26,7 @@ _WITH_TASK = f"""
     FROM queue q LEFT JOIN tasks t ON t.batch = q.batch AND t.task = q.task
     WHERE q.batch = :batch
 """
-"""Queue rows, each with its task and whether others come after it."""
+"""Queue rows, each with its task and whether it has followers."""
 
 _BEST_FIRST = "ORDER BY q.priority DESC, q.task"
 _READY = f"""
@@ -52,12 +52,12 @@ _DONE = """
 
 
 class SqlClaims(SqlWriter):
-    """Ranges of described batches, and rows of listed ones, in the hands of engines."""
+    """Claims on ranges of grids and on rows of lists."""
 
     def __init__(self, alive: Callable[[int], bool], known: dict[int, bool]) -> None:
         self._alive = alive
-        self._known = known  # which batches are lists, as earlier transactions found
-        self.found: dict[int, bool] = {}  # and as this one did
+        self._known = known  # whether a batch is a list, from earlier transactions
+        self.found: dict[int, bool] = {}  # and from this one
 
     def claim(
         self,
@@ -92,7 +92,7 @@ class SqlClaims(SqlWriter):
             tokens = dict(self.run(_TOKENS, batch=claim.batch, tasks=list(tasks)).fetchall())
             if any(token != claim.token for token in tokens.values()):
                 return False
-            ended = [task for task in tasks if task not in tokens]  # or they were forgotten
+            ended = [task for task in tasks if task not in tokens]  # or were deleted
             found = self.run(_ENDED, batch=claim.batch, tasks=ended) if ended else None
             return found is None or found.fetchone()[0] == len(set(ended))
         if claim.id == 0:
@@ -116,7 +116,7 @@ class SqlClaims(SqlWriter):
                 self._put(table, msgspec.structs.replace(held, engine=None))
 
     def _is_listed(self, batch: int) -> bool:
-        """Whether each task of the batch has a row of its own; that never changes."""
+        """Whether the batch is a list; this never changes."""
         found = self._known.get(batch, self.found.get(batch))
         if found is None:
             row = self.run("SELECT plan IS NULL FROM batches WHERE id = :batch", batch=batch)
@@ -127,7 +127,7 @@ class SqlClaims(SqlWriter):
         return found
 
     def _claimed(self, batch: int, engine: int, token: str, *, listed: bool) -> Claim | None:
-        """What this engine took under this token before, where it never heard that it did."""
+        """The claim that this engine already took under this token without receiving the reply."""
         if listed:
             rows = self.run(_OWN, batch=batch, engine=engine, token=token).fetchall()
             return self._listed_claim(batch, token, rows)
@@ -178,7 +178,7 @@ class SqlClaims(SqlWriter):
         return claim
 
     def _listed_claim(self, batch: int, token: str, rows: Sequence[Any]) -> Claim | None:
-        """A claim of queue rows, each with its task; best first."""
+        """A claim on these queue rows, each with its task, in the order in which they run."""
         contents, awaited = {}, set()
         for row in rows:
             number = row[1]
@@ -192,7 +192,7 @@ class SqlClaims(SqlWriter):
         return Claim(0, batch, token, [], contents, again=True, awaited=frozenset(awaited))
 
     def _give(self, rows: Iterable[Any], engine: int | None, token: str | None) -> None:
-        """Let listed tasks be an engine's, or nobody's."""
+        """Give tasks of a list to an engine, or set them free."""
         table = schema.queue
         given = [
             (row.batch, row.task, row.priority, row.waiting, engine, token)

@@ -1,13 +1,13 @@
-"""What keeps a SQLite file whole where SQLite's own locks may be dropped.
+"""Protects a SQLite file when SQLite's own locks are dropped.
 
 SQLite's locks are POSIX record locks: a task that reads `yard.db` inside the engine's own process
-(a copy of the yard does) drops them when it closes the file. Without more, the next process to
-close the store would take itself for the last one and remove the log that the engine writes to,
-and two processes could write at once. So beside SQLite's locks there are ours, which stay:
+(by copying the yard, say) drops them when it closes the file. The next process to close the store
+would then consider itself the last user and remove the WAL that the engine is writing to, and two
+processes could write at once. So Runyard holds locks of its own, which are not dropped:
 
     yard.lock       locked by the one process that writes
-    yard.db         a read lock on SQLite's shared bytes: the log is in use
-    yard.db-shm     a read lock on the byte that says the index of the log is in use
+    yard.db         a read lock on SQLite's shared bytes: the WAL is in use
+    yard.db-shm     a read lock on the byte that marks the WAL index as in use
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from runyard.store.locks import OpenFile
 
 BUSY_SECONDS = 60.0
 
-_SHARED = (0x40000002, 510)  # SQLite's file format fixes both places
+_SHARED = (0x40000002, 510)  # both positions are fixed by SQLite's file format
 _INDEX_IN_USE = (128, 1)
 
 Identity = tuple[int, int]
 
 
 class WriteLock:
-    """Lets one process write at a time; the time of its file tells others of changes."""
+    """Lets one process write at a time; the modification time of its file signals changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class WriteLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it; raises where another process does not let go."""
+        """Hold the lock; raises if another process does not release it."""
         file = self._locked()
         try:
             yield
@@ -47,20 +47,20 @@ class WriteLock:
             file.unlock()
 
     def touch(self) -> None:
-        """Tell other engines of a change, by the time of the file: it need not be opened."""
+        """Signal a change to other engines by the file's time; they need not open it."""
         now = time.time_ns()
         with suppress(FileNotFoundError):
             os.utime(self._path, ns=(now, now))
 
     def last_change(self) -> int:
-        """When that was last done."""
+        """The time of the last `touch`, in nanoseconds."""
         try:
             return self._path.stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -89,7 +89,7 @@ class WriteLock:
 
 
 class Pins:
-    """Holds the files of an open store in place, and knows when others were put there."""
+    """Holds Runyard's locks on the files of an open store, and detects their replacement."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class Pins:
 
     @classmethod
     def take(cls, path: Path) -> Pins:
-        """Those of this process: closing a second set would drop locks of SQLite's own."""
+        """The shared pins of this process: closing a second set would drop SQLite's own locks."""
         with _sharing:
             pins = _pins.get(path)
             if pins is None or not pins.is_current:
@@ -112,13 +112,13 @@ class Pins:
 
     @property
     def is_current(self) -> bool:
-        """Whether the files at their places are still those that were opened."""
+        """Whether the paths still lead to the files that were opened."""
         return self._database.is_open and all(
             _identity(path) == found for path, found in self._found.items()
         )
 
     def check(self) -> None:
-        """Raise where they are not."""
+        """Raise if the files were removed or replaced."""
         for path, found in self._found.items():
             if _identity(path) != found:
                 raise StoreGone(
@@ -128,9 +128,9 @@ class Pins:
                 )
 
     def flush(self) -> None:
-        """Let the disk have what is in the database's file, without waiting for it.
+        """Sync the database file to disk in the background.
 
-        Until it has, a power cut might leave a new file empty beside a log that is not.
+        Until that is done, a power cut might leave a new file empty beside a WAL that is not.
         """
         self._flushing = threading.Thread(
             target=_flush, args=[self._database.descriptor], name="runyard-flush"
@@ -138,14 +138,14 @@ class Pins:
         self._flushing.start()
 
     def loosen(self) -> None:
-        """Before SQLite's connections close: let it see whether they are the last."""
+        """Call before closing SQLite's connections: SQLite checks whether they are the last."""
         with _sharing:
             self.users -= 1
             if not self.users:
                 self._hold(hold=False)
 
     def close(self) -> None:
-        """After they have."""
+        """Call after closing SQLite's connections."""
         with _sharing:
             if self.users:
                 return
@@ -161,12 +161,12 @@ class Pins:
         self._index.share(*_INDEX_IN_USE, hold=hold)
 
 
-_sharing = threading.RLock()  # a store that is collected lets go in the middle of anything
+_sharing = threading.RLock()  # reentrant: garbage collection may release a store at any point
 _pins: dict[Path, Pins] = {}
 
 
 def _flush(descriptor: int) -> None:
-    with suppress(OSError):  # SQLite will meet it, too, and say so
+    with suppress(OSError):  # SQLite will meet the same error and report it
         os.fsync(descriptor)
 
 

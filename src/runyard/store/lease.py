@@ -1,12 +1,13 @@
-"""Which engines live, where machines share a store: leases on the database's own clock.
+"""Liveness of engines on a shared store: leases on the database's own clock.
 
-Each engine has a lease that a thread renews, and its session holds a lock that the server lets go
-when the process dies. Dead is an engine whose lease has run out (its machine is gone, or it was
-paused), and at once one whose lock is free although the server has not been restarted since the
-lease was last renewed. No client's clock is asked.
+Each engine has a lease, renewed by a thread, and its session holds a lock that the server releases
+when the process dies. An engine is dead if its lease has expired (its machine is gone, or it was
+paused), or at once if its lock is free although the server has not been restarted since the lease
+was last renewed. Clocks of clients play no part.
 
-An engine that was paused in the middle of a transaction still holds locks there. So the sessions of
-one whose lease has run out are ended by the others: it finds them closed, and opens new ones.
+An engine that was paused in the middle of a transaction still holds locks on the server. So when
+a lease has expired, other engines end the sessions of its engine, which opens new ones if it
+continues.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def lease_seconds() -> float:
 
 LEASE_SECONDS = lease_seconds()
 BEATS = 5
-"""So often is a lease renewed before it would run out."""
+"""How many times a lease is renewed within its duration."""
 
 _SPACE = "hashtext('runyard.engine.' || current_schema())"
 _CREATE = """
@@ -69,7 +70,7 @@ _END_OVERDUE = """
         AND xact_start IS NOT NULL
     ) AS session
 """
-"""End what holds locks; `xact_start` is hidden where this role may not end the session."""
+"""End sessions that hold locks; `xact_start` is hidden if this role may not end the session."""
 
 Connect = Callable[[], "psycopg.Connection[Any]"]
 
@@ -85,7 +86,7 @@ class Leases:
     ) -> None:
         self._connect = connect
         self._translated = translated
-        self._owner = owner  # what the names of this store's sessions end in
+        self._owner = owner  # suffix of the names of this store's sessions
         self._lock = threading.RLock()
         self._held: set[int] = set()
         self._session: psycopg.Connection[Any] | None = None  # holds the locks
@@ -95,18 +96,18 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
-        """Make the table, in the caller's transaction."""
+        """Create the table, in the caller's transaction."""
         connection.execute(_CREATE)
 
     def hold(self, engine: int) -> None:
-        """Show this engine as alive for as long as the process lives and runs."""
+        """Keep this engine's lease while the process is alive and not paused."""
         with self._lock, self._translated():
             self._held.add(engine)
             self._renew()
         self.watch()
 
     def watch(self) -> None:
-        """Begin to renew leases, and to end sessions of engines whose leases have run out."""
+        """Start renewing leases, and ending sessions of engines whose leases have expired."""
         if self._thread is not None:
             return
         with self._lock:
@@ -117,28 +118,28 @@ class Leases:
                 self._thread.start()
 
     def drop(self, engine: int) -> None:
-        """Show it no longer."""
+        """Give up this engine's lease."""
         with self._lock:
             self._held.discard(engine)
             if engine in self._locked and self._session is not None:
                 self._locked.discard(engine)
-                with suppress(psycopg.Error):  # the server is away, or the tables are gone
+                with suppress(psycopg.Error):  # the server is unreachable, or the tables are gone
                     self._session.execute("DELETE FROM leases WHERE engine = %s", [engine])
                     self._session.execute(f"SELECT pg_advisory_unlock({_SPACE}, %s)", [engine])
 
     def live(self, engine: int) -> bool:
-        """Whether an engine's lease holds."""
+        """Whether an engine's lease is valid."""
         with self._lock, self._translated():
             if engine in self._held:
                 return True
             try:
                 return self._ask(engine)
-            except psycopg.OperationalError:  # the server may have gone since the last question
+            except psycopg.OperationalError:  # the connection may have been lost meanwhile
                 self._asking = None
                 return self._ask(engine)
 
     def close(self) -> None:
-        """Let everything go."""
+        """Give up all leases and close the sessions."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -152,7 +153,7 @@ class Leases:
         found = self._asked(_LIVE, [engine]).fetchone()
         if found is None or found[0]:
             return found is not None
-        self._end_overdue()  # before somebody takes what it held
+        self._end_overdue()  # before its claims are taken over
         return False
 
     def _asked(self, query: str, values: list[Any]) -> psycopg.Cursor[Any]:
@@ -172,7 +173,7 @@ class Leases:
                 self._end_overdue()
 
     def _renew(self) -> None:
-        """Renew all leases in the session that holds the locks; a lost one is opened anew."""
+        """Renew all leases in the session that holds the locks; a lost session is reopened."""
         try:
             self._renew_in_session()
         except psycopg.OperationalError:

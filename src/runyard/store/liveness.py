@@ -1,4 +1,4 @@
-"""Which engines live: each holds a lock on a file of its own, which the kernel drops when it dies.
+"""Liveness of engines: each locks its own file, and the kernel drops the lock when it dies.
 
 run/<engine>.alive
 """
@@ -15,17 +15,17 @@ from runyard.store.locks import OpenFile
 FOLDER = "run"
 
 _lock = threading.Lock()
-_held: dict[Path, OpenFile] = {}  # by this process, whichever store object asked
+_held: dict[Path, OpenFile] = {}  # by this process, through any store object
 
 
 class LivenessLocks:
-    """The locks of one yard."""
+    """The liveness locks of one yard."""
 
     def __init__(self, yard: Path) -> None:
         self._folder = yard.resolve() / FOLDER
 
     def hold(self, engine: int) -> None:
-        """Show this engine as alive for as long as the process lives."""
+        """Hold this engine's lock until `drop` or the end of the process."""
         path = self._path(engine)
         with _lock:
             held = _held.get(path)
@@ -35,13 +35,13 @@ class LivenessLocks:
             while True:
                 file = OpenFile(path, os.O_RDWR | os.O_CREAT)
                 file.lock()
-                if file.is_at(path):  # else `held` of another process had just found it free
+                if file.is_at(path):  # else the file was removed before it was locked
                     break
                 file.close()
             _held[path] = file
 
     def drop(self, engine: int) -> None:
-        """Show it no longer."""
+        """Release this engine's lock."""
         path = self._path(engine)
         with _lock:
             file = _held.pop(path, None)
@@ -56,7 +56,7 @@ class LivenessLocks:
             file = OpenFile(self._path(engine), os.O_RDONLY)
         except FileNotFoundError:
             return False
-        except PermissionError:  # who may not look must not take it for dead
+        except PermissionError:  # without permission to look, assume it is alive
             return True
         try:
             return not file.lock(shared=True, wait=False)
@@ -64,7 +64,7 @@ class LivenessLocks:
             file.close()
 
     def check(self) -> None:
-        """Raise where the file of an engine of this process is gone: others take it for dead."""
+        """Raise if the file of an engine of this process is gone: others would take it for dead."""
         for path, file in list(_held.items()):
             if path.parent == self._folder and file.is_open and not file.is_at(path):
                 raise StoreGone(

@@ -1,8 +1,8 @@
 """Locks that belong to an open file, not to the process.
 
-POSIX record locks vanish when anything in the process closes any descriptor of the file; a task
-that copies the yard is enough. These stay until their own descriptor is closed. A forked child
-shares the descriptor, and so the lock: it closes it at once, and programs it starts never get it.
+POSIX record locks are dropped when any code in the process closes any descriptor of the file; a
+task that copies the yard does that. These locks last until their own descriptor is closed. A forked
+child shares the descriptor, and so the lock: it closes it at once, and programs never inherit it.
 Only a process that C code forks without telling Python keeps the lock, until it ends.
 """
 
@@ -23,11 +23,11 @@ _changing = threading.RLock()
 
 
 class OpenFile:
-    """A descriptor that neither forked children nor the programs they start keep."""
+    """A file descriptor that is not kept by forked children or inherited by programs."""
 
     def __init__(self, path: Path, flags: int) -> None:
         with _changing:
-            # A pipe in its place keeps nobody waiting.
+            # O_NONBLOCK: a pipe at this path must not block.
             self.descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
             _opened.add(self)
 
@@ -40,11 +40,11 @@ class OpenFile:
 
     @property
     def is_open(self) -> bool:
-        """False once it is closed, and in a forked child."""
+        """False after `close`, and in a forked child."""
         return self.descriptor >= 0
 
     def lock(self, *, shared: bool = False, wait: bool = True) -> bool:
-        """Lock the whole file; False where others hold it and this is not to wait."""
+        """Lock the whole file; with `wait=False`, return False if others hold it."""
         how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(self.descriptor, how if wait else how | fcntl.LOCK_NB)
@@ -53,14 +53,14 @@ class OpenFile:
         return True
 
     def unlock(self) -> None:
-        """Let go of the whole file, unless closing it has done that."""
+        """Unlock the whole file, unless it has been closed."""
         if self.is_open:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def share(self, start: int, length: int, *, hold: bool) -> None:
-        """Hold a read lock on some bytes, or let go; conflicts with record locks of all processes.
+        """Take or release a read lock on some bytes; conflicts with record locks of all processes.
 
-        Without effect where the system has no such locks (macOS).
+        Has no effect on systems without such locks (macOS).
         """
         if _SET_LOCK is not None and self.is_open:
             kind = fcntl.F_RDLCK if hold else fcntl.F_UNLCK
@@ -69,14 +69,14 @@ class OpenFile:
             )
 
     def close(self) -> None:
-        """Close it, and drop its locks; closing twice does no harm."""
+        """Close the file and drop its locks; closing twice is safe."""
         with _changing:
             descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        # When the interpreter ends, the module may be gone; the kernel closes what is left.
+        # At interpreter exit, the module may be gone already; the kernel closes the rest.
         if getattr(self, "descriptor", -1) >= 0 and _changing is not None:
             self.close()
 
@@ -94,7 +94,7 @@ def _leave_to_parent() -> None:
 
 
 os.register_at_fork(
-    before=lambda: _changing.acquire(),  # not the method: a child makes another lock
+    before=lambda: _changing.acquire(),  # looked up on each call: a child replaces the lock
     after_in_parent=lambda: _changing.release(),
     after_in_child=_leave_to_parent,
 )

@@ -1,4 +1,4 @@
-"""Changes by other engines, heard by LISTEN and NOTIFY instead of polling."""
+"""Notifications of changes by other engines, through LISTEN and NOTIFY instead of polling."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PATIENCE = 0.5
 
 
 def channel_of(connection: psycopg.Connection[Any]) -> str:
-    """The channel of the store that this connection belongs to."""
+    """The name of the notification channel of this connection's store."""
     path = connection.info.parameter_status("search_path") or ""
     return f"runyard {path}"[:60]
 
 
 class Listener:
-    """Calls back whenever something has changed; also after a gap in which it heard nothing."""
+    """Calls back on every change, and after a gap in which notifications may have been missed."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
@@ -32,7 +32,7 @@ class Listener:
         self._closed = False
 
     def add(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Call this on each change; returns what removes it again."""
+        """Call `heard` on each change; returns a function that removes it."""
         with self._lock:
             self._heard.append(heard)
             if self._thread is None:

@@ -1,11 +1,11 @@
-"""Values too large for a row: cut into pieces, which are rows of a table of their own.
+"""Values that are too large for one row are cut into pieces, stored in a separate table.
 
 outcomes  task 7 │ value: ''             │ checksum of the row with its value in place
 pieces    task 7 │ number 0 │ 8 MiB      │ checksum
           task 7 │ number 1 │ the rest   │ checksum
 
-A database limits a row (SQLite to 1 GB, PostgreSQL a field to 1 GB), and reads rows whole. Pieces
-are written in the transaction of their outcome, so that neither is ever there without the other.
+Databases limit sizes (SQLite a row to 1 GB, PostgreSQL a field to 1 GB) and read rows as a whole.
+Pieces are written in the same transaction as their outcome, so neither exists without the other.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from runyard.spec.outcome import OutcomeRow, Rows
 
 IN_ROW = 64 * 1024
-"""Bytes of a value that stand in its row: pages of rows are read whole."""
+"""The largest value stored in its row, in bytes: pages of rows are read as a whole."""
 
 PIECE = 8 * 1024 * 1024
-"""Bytes of a value in one row of pieces."""
+"""Bytes in one piece."""
 
 IN_PIECES = b""
-"""What stands in a row in place of its value; no codec gives it for a value."""
+"""Replaces the value in its row; no codec encodes a value as this."""
 
 
 def lightened(rows: Rows) -> tuple[Rows, list[OutcomeRow]]:
-    """The rows without values that are too large for them, and those rows with theirs."""
+    """The rows with large values replaced by `IN_PIECES`, and the rows with large values."""
     if rows.largest <= IN_ROW:
         return rows, []
     light, heavy = [], []
@@ -38,6 +38,6 @@ def lightened(rows: Rows) -> tuple[Rows, list[OutcomeRow]]:
 
 
 def cut(value: bytes) -> Iterator[tuple[int, bytes]]:
-    """The pieces of a value with their numbers."""
+    """The numbered pieces of a value."""
     for number, start in enumerate(range(0, len(value), PIECE)):
         yield number, value[start : start + PIECE]

@@ -1,4 +1,4 @@
-"""Connections that are kept open for the next one who needs one."""
+"""A pool of open connections."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Generic, Protocol, TypeVar
 
 class _Connection(Protocol):
     def rollback(self) -> None:
-        """Undo what is under way."""
+        """Roll back the open transaction."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
 
 C = TypeVar("C", bound=_Connection)
 
 KEEP = 4
-"""How many idle connections stay open."""
+"""The number of idle connections that stay open."""
 
 
 class Pool(Generic[C]):
-    """Lends connections; safe from many threads. A forked child leaves its parent's alone."""
+    """Lends connections; thread-safe. A forked child does not touch its parent's connections."""
 
     def __init__(
         self, connect: Callable[[], C], *, works: Callable[[C], bool], keep: int = KEEP
@@ -34,11 +34,11 @@ class Pool(Generic[C]):
         self._keep = keep  # idle connections
         self._idle: deque[C] = deque()
         self._pid = os.getpid()
-        self._of_parent: list[deque[C]] = []  # never closed here: that would drop its locks
+        self._of_parent: list[deque[C]] = []  # never closed: that would drop its locks
 
     @contextmanager
     def lent(self) -> Iterator[C]:
-        """A connection without anything under way."""
+        """A connection without an open transaction."""
         connection = self.take()
         try:
             yield connection
@@ -46,7 +46,7 @@ class Pool(Generic[C]):
             self.give_back(connection)
 
     def take(self) -> C:
-        """A connection, an idle one if there is any that still works."""
+        """Take a connection: an idle one that still works, or a new one."""
         if self._pid != os.getpid():
             self._of_parent.append(self._idle)
             self._idle, self._pid = deque(), os.getpid()
@@ -60,7 +60,7 @@ class Pool(Generic[C]):
             connection.close()
 
     def give_back(self, connection: C) -> None:
-        """The inverse of `take`; what is under way is undone."""
+        """Return a connection to the pool; an open transaction is rolled back."""
         if self._works(connection) and len(self._idle) < self._keep:
             connection.rollback()
             self._idle.append(connection)
@@ -68,6 +68,6 @@ class Pool(Generic[C]):
             connection.close()
 
     def close(self) -> None:
-        """Close all idle ones."""
+        """Close all idle connections."""
         while self._idle:
             self._idle.pop().close()

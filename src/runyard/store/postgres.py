@@ -1,7 +1,7 @@
-"""PostgreSQL: the store that machines share. Only what differs from SQLite is here.
+"""PostgreSQL: the store shared by machines. Only what differs from SQLite is here.
 
-Transactions of several engines overlap. What keeps them apart: row locks on claims and batches
-(see `sql`), leases on the database's own clock (see `lease`), and notifications of changes.
+Transactions of several engines may overlap. They are coordinated by row locks on claims and
+batches (see `sql`), leases on the database's own clock (see `lease`) and notifications of changes.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from runyard.store.statements import for_postgres
 from runyard.store.writing import Clash, Values
 
 LOOK_SECONDS = 3.0
-"""Seconds between looks for what no notification tells of: engines that died."""
+"""Seconds between checks for what is not notified: engines that died."""
 
 STREAMED = 1000
-"""Rows that a query which reads everything has in memory at once."""
+"""Rows held in memory at once by a query that reads a whole table."""
 
 CLOSE_SECONDS = 2.0
-"""Seconds for which a server that does not answer may keep a store from closing."""
+"""How many seconds an unresponsive server may delay closing the store."""
 
 _KINDS = ("int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
 _ARRAYS = ", ".join(f"%b::{kind}[]" for kind in _KINDS)
@@ -78,7 +78,7 @@ to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
 class PostgresSnapshot(SqlSnapshot):
-    """Reads over one session."""
+    """Reads in one session."""
 
     def __init__(self, driver: DatabaseSession) -> None:
         self._driver = driver
@@ -96,7 +96,7 @@ class PostgresSnapshot(SqlSnapshot):
 
 
 class PostgresTransaction(PostgresSnapshot, SqlTransaction):
-    """Reads and writes beside those of other engines."""
+    """Reads and writes, concurrent with those of other engines."""
 
     def __init__(
         self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
@@ -106,7 +106,7 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)
-        if row is None:  # let no other make it before this transaction has
+        if row is None:  # no other transaction may create it before this one ends
             query = "SELECT pg_advisory_xact_lock(hashtext('runyard.batch'), hashtext(%s))"
             self._driver.execute(query, [name])
             row = super().batch(name)
@@ -186,7 +186,7 @@ class PostgresStore(Store):
                 raise StoreError("a transaction of this thread is under way already")
             try:
                 transaction = PostgresTransaction(writer, self.alive, self._listed)
-                with writer.pipeline():  # what brings nothing back is not waited for
+                with writer.pipeline():  # statements without results are not waited for
                     yield transaction
                 faults.point("commit")
                 writer.commit()
@@ -242,7 +242,7 @@ class PostgresStore(Store):
         self._readers.close()
 
     def _is_current(self) -> bool:
-        """Whether the tables are there; needs no right to write. Raises for another version."""
+        """Whether the tables exist; needs read access only. Raises for another version."""
         with self._readers.lent() as session:
             if not _is_there(session):
                 return False
@@ -267,7 +267,7 @@ class PostgresStore(Store):
         return session
 
     def _opened(self, connect: Callable[[], DatabaseSession]) -> DatabaseSession:
-        """A session, as soon as the server can be reached."""
+        """Open a session, waiting until the server can be reached."""
         until = time.monotonic() + StoreAway.patience
         while True:
             try:
@@ -284,7 +284,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn the database's own errors into ours, each with what to do."""
+        """Translate errors of the database into Runyard's, with hints."""
         try:
             yield
         except psycopg.Error as cause:
@@ -323,7 +323,7 @@ class PostgresStore(Store):
 
 
 def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[Packed]]:
-    """Rows as a table of one statement, and what to bind: one array a column."""
+    """Rows as a table expression, and the arrays to bind, one for each column."""
     kinds = [column.kind.replace("number", "int8") for column in table.columns]
     columns = zip(*rows, strict=True)
     arrays = [packed(kind, column) for kind, column in zip(kinds, columns, strict=True)]
@@ -332,12 +332,12 @@ def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[Pack
 
 
 def _values(table: Table[Any]) -> list[str]:
-    """The columns that are no part of the key."""
+    """The columns that are not part of the key."""
     return [name for name in table.names if name not in table.keys]
 
 
 def _on(clash: Clash, table: Table[Any]) -> str:
-    """What an insert does where the key is there already."""
+    """The clause for rows whose key exists already."""
     if clash == "put":
         new = ", ".join(f"{name} = excluded.{name}" for name in _values(table))
         return f"ON CONFLICT ({', '.join(table.keys)}) DO UPDATE SET {new}"
@@ -349,7 +349,7 @@ def _same_key(table: Table[Any]) -> str:
 
 
 def _let_idle(session: DatabaseSession) -> None:
-    """Let a reading transaction pause between two queries for as long as it needs."""
+    """Allow a reading transaction to be idle between queries without a limit."""
     session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
@@ -364,7 +364,7 @@ def _version(session: DatabaseSession) -> str | None:
 
 
 def _answers(session: DatabaseSession) -> bool:
-    """Whether a session that was idle still works: a server that ends one says so at once."""
+    """Whether an idle session still works; a server that has ended it has sent a message."""
     if session.closed:
         return False
     if not select.select([session.pgconn.socket], [], [], 0)[0]:

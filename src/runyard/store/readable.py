@@ -1,4 +1,4 @@
-"""Whether stored data can be decoded; checksums only say that it is what was written."""
+"""Check that stored data can be decoded; checksums only show that it is unchanged."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PAGE = 1000
 
 
 def unreadable(view: Snapshot) -> Iterator[str]:
-    """What can't be decoded in a store whose rows are intact, one sentence each.
+    """Data that can't be decoded in a store with intact rows, one sentence each.
 
-    Pickles are not decoded, since that would run them.
+    Pickles are not decoded, since that would run their code.
     """
     for row in view.batches():
         recorded, codec = StoredBatch(row), ""

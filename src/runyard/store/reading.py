@@ -1,4 +1,4 @@
-"""Reads, in SQL that both databases understand. What differs lives in their files."""
+"""Reads in SQL for both databases; differences are in `sqlite` and `postgres`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 _VALUE = OutcomeRow._fields.index("value")
 FIRST_PAGE, MOST_ROWS = 64, 1000
 PAGE_BYTES = 8 * 1024 * 1024
-"""About how much of a batch's outcomes is in memory at once, unless values are suddenly larger:
-then a page of what fits into rows."""
+"""Roughly how many bytes of outcomes are in memory at once; more if values suddenly get larger, up
+to a page of values that fit into rows."""
 
 _OUTCOMES = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcomes WHERE batch = :batch"
 _MADE_BY = f"""
@@ -57,11 +57,11 @@ class SqlSnapshot(ABC):
 
     @abstractmethod
     def run(self, text: str, **values: Any) -> Any:
-        """Execute a statement; the driver's own cursor. See `statements`."""
+        """Execute a statement (see `statements`) and return the driver's cursor."""
 
     @abstractmethod
     def stream(self, text: str) -> Iterable[tuple[Any, ...]]:
-        """All that a query finds, little of it in memory at once."""
+        """All rows of a query, with few of them in memory at once."""
 
     def batch(self, name: str) -> BatchRow | None:
         found = self._all(schema.batches, "name = :name", name=name)
@@ -188,7 +188,7 @@ class SqlSnapshot(ABC):
         return Timings._make(self.run(_TIMINGS, batch=batch).fetchone())
 
     def pieces(self, batch: int, task: int) -> Iterator[bytes]:
-        """The parts of a value that is too large for its row."""
+        """The pieces of a value that is too large for its row."""
         for number in count():
             piece = self._get(schema.pieces, batch, task, number)
             if piece is None:
@@ -196,7 +196,7 @@ class SqlSnapshot(ABC):
             yield piece.data
 
     def _whole(self, batch: int, rows: Sequence[Any]) -> Iterator[OutcomeRow]:
-        """Rows as they were recorded, checked; each with its value when its turn comes."""
+        """Rows with their checksums verified; large values are read one at a time."""
         check_all([row for row in rows if row[_VALUE] != IN_PIECES], batch)
         for row in map(OutcomeRow._make, rows):
             if row.value == IN_PIECES:
@@ -220,7 +220,7 @@ class SqlSnapshot(ABC):
         lock: str = "",
         **values: Any,
     ) -> list[R]:
-        """Rows; with a `lock` as they stay until this transaction ends."""
+        """All matching rows; with `lock`, they can't change until this transaction ends."""
         query = table.select
         if where:
             query += f" WHERE {where}"
@@ -233,7 +233,7 @@ class SqlSnapshot(ABC):
 
 
 def _with_status(statuses: Sequence[int] | None, values: dict[str, Any]) -> str:
-    """The condition that an outcome has one of these statuses."""
+    """The SQL condition for outcomes with one of these statuses."""
     if statuses is None:
         return ""
     values["statuses"] = list(statuses)
@@ -241,6 +241,6 @@ def _with_status(statuses: Sequence[int] | None, values: dict[str, Any]) -> str:
 
 
 def _next_page(rows: Sequence[Any]) -> int:
-    """How many rows to read next, if they are as large as these."""
+    """The number of rows to read next, assuming they are as large as these."""
     size = sum(len(row[_VALUE]) for row in rows if row[_VALUE] is not None)
     return max(1, min(MOST_ROWS, len(rows) * PAGE_BYTES // (size + 1)))

@@ -1,8 +1,8 @@
 """Reading a SQLite store without permission to write to it.
 
-SQLite keeps a log and its index beside the store. If they exist, an engine uses the store, or one
-has died: they are read as they are. Otherwise SQLite would have to create them, so it is told that
-the store is immutable, and each read checks afterwards that it was.
+SQLite keeps a WAL and its index beside the store. If they exist, an engine is using the store, or
+one has died: they are read as they are. Otherwise SQLite would have to create them, so it is told
+that the store is immutable, and each read checks afterwards that the store did not change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def may_only_read(path: Path) -> bool:
 
 
 def connect(path: Path, seconds: float) -> sqlite3.Connection:
-    """A connection that creates and changes no file."""
+    """Open a connection that neither creates nor changes files."""
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
@@ -47,7 +47,7 @@ def connect(path: Path, seconds: float) -> sqlite3.Connection:
 
 
 def state(path: Path) -> State:
-    """What changes when an unused store changes; None for a store in use."""
+    """A value that changes whenever an unused store changes; None for a store in use."""
     if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm")):
         return None
     found = path.stat()
@@ -55,7 +55,7 @@ def state(path: Path) -> State:
 
 
 def check_state(path: Path, before: State) -> None:
-    """Raise if a store that seemed unused has changed while it was read."""
+    """Raise if a store that seemed unused changed while it was read."""
     if before is not None and state(path) != before:
         raise StoreError(
             f"the store {path} changed while it was read",

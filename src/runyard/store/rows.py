@@ -1,4 +1,4 @@
-"""What the store keeps besides outcomes, as frozen rows."""
+"""The rows of all tables but outcomes, as frozen structs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from runyard.spec.outcome import OutcomeRow
 
 
 class BatchRow(msgspec.Struct, frozen=True):
-    """A batch as recorded."""
+    """A recorded batch."""
 
     id: int
     name: str
-    identity: bytes  # what it is: target and codec
-    plan: bytes | None  # None: listed
+    identity: bytes  # target and codec
+    plan: bytes | None  # None: a list
     options: bytes
-    code: bytes  # the versions of its functions, see `StoredBatch.versions`
-    seed: str  # text: a seed may be larger than a database's integers
+    code: bytes  # versions of its functions; see `StoredBatch.versions`
+    seed: str  # as text: a seed may exceed the database's integers
     root: str  # the folder that targets are relative to
     total: int
-    frontier: int  # tasks from here on were never claimed; of a listed batch: never added
+    frontier: int  # first task never claimed; of a list: first number never used
     completed: int
     failed: int
     cancelled: int
@@ -33,28 +33,28 @@ class BatchRow(msgspec.Struct, frozen=True):
     started: float | None
     finished: float | None
     seconds: float  # during which at least one engine ran it, over all runs
-    control: str | None  # what somebody asks of the engines that run it: cancel
-    counted: float | None  # wall time up to which `seconds` counts; None: it was never run
+    control: str | None  # a request to the engines that run it: cancel
+    counted: float | None  # wall time up to which `seconds` counts; None: never run
 
     @property
     def done(self) -> int:
-        """How many tasks have an outcome."""
+        """The number of tasks with an outcome."""
         return self.completed + self.failed + self.cancelled
 
     @property
     def pending(self) -> int:
-        """How many have none."""
+        """The number of tasks without an outcome."""
         return self.total - self.done
 
     @property
     def mean_rate(self) -> float:
-        """Outcomes a second, over the time during which engines have run the batch."""
+        """Outcomes per second, over the time during which engines ran the batch."""
         return self.done / self.seconds if self.seconds else 0.0
 
     def ran_until(self, now: float, pauses: Pauses | None = None) -> BatchRow:
-        """The row with the time counted in during which engines have run the batch until now.
+        """The row with its running time counted up to `now`.
 
-        An engine leaves out its own pauses.
+        Pauses of the engine itself are not counted.
         """
         since = now if self.counted is None else self.counted
         passed = max(0.0, now - since)
@@ -63,14 +63,14 @@ class BatchRow(msgspec.Struct, frozen=True):
 
     @property
     def next_task(self) -> int:
-        """The number that a further task gets; above `total` where some were forgotten."""
+        """The number of the next task added; above `total` if tasks were deleted."""
         return max(self.frontier, self.total)
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
-    """Numbers [low, high) of a described batch, held by an engine or free to take.
+    """Tasks [low, high) of a grid, held by an engine or free to take.
 
-    Ranges that were taken together have one token.
+    Ranges that were taken together share a token.
     """
 
     id: int
@@ -82,7 +82,7 @@ class ClaimRow(msgspec.Struct, frozen=True):
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """One task of a listed batch; never changes."""
+    """One task of a list; never changes."""
 
     batch: int
     task: int
@@ -93,18 +93,18 @@ class TaskRow(msgspec.Struct, frozen=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True):
-    """A listed task that has no outcome yet."""
+    """A task of a list that has no outcome yet."""
 
     batch: int
     task: int
     priority: int
-    waiting: int  # how many tasks it still comes after
+    waiting: int  # number of tasks that it still waits for
     engine: int | None
     token: str | None
 
 
 class EdgeRow(msgspec.Struct, frozen=True):
-    """One listed task comes after another that has not completed yet."""
+    """A task of a list that depends on another one, `before`, which has not completed yet."""
 
     batch: int
     before: int
@@ -112,14 +112,14 @@ class EdgeRow(msgspec.Struct, frozen=True):
 
 
 class CancelRow(msgspec.Struct, frozen=True):
-    """Somebody asks for a task that an engine holds to be cancelled."""
+    """A request to cancel a task that an engine holds."""
 
     batch: int
     task: int
 
 
 class PieceRow(msgspec.Struct, frozen=True):
-    """A part of a value that is too large for its row; see `pieces`."""
+    """A piece of a value that is too large for its row; see `pieces`."""
 
     batch: int
     task: int
@@ -132,7 +132,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
     batch: int
     task: int
-    number: int  # counts up per task
+    number: int  # counted for each task
     crash: int  # 1: the worker died; 0: the task raised
     error: bytes
     started: float
@@ -140,7 +140,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 
 class OutputRow(msgspec.Struct, frozen=True):
-    """What an attempt printed; see `Printed`."""
+    """The output of an attempt; see `Printed`."""
 
     batch: int
     task: int
@@ -150,7 +150,7 @@ class OutputRow(msgspec.Struct, frozen=True):
 
 
 class EngineRow(msgspec.Struct, frozen=True):
-    """An engine that has this store open."""
+    """An engine that is signed on to this store."""
 
     id: int
     host: str
@@ -160,46 +160,46 @@ class EngineRow(msgspec.Struct, frozen=True):
     backend: str
     workers: int
     running: int
-    rate: float  # outcomes a second
-    stop: int  # 1: somebody asked it to stop
+    rate: float  # outcomes per second
+    stop: int  # 1: asked to stop
 
 
 class Claim(NamedTuple):
     """Tasks that one engine may run now."""
 
-    id: int  # 0: tasks of a listed batch
+    id: int  # 0: tasks of a list
     batch: int
     token: str
-    ranges: list[tuple[int, int]]  # described: what is still to do
-    tasks: dict[int, bytes]  # listed: number and content, best first
-    again: bool = False  # others had some of them before
-    awaited: frozenset[int] = frozenset()  # those that other tasks come after
+    ranges: list[tuple[int, int]]  # of a grid: tasks without an outcome
+    tasks: dict[int, bytes]  # of a list: number and content, in the order in which they run
+    again: bool = False  # some may have been started before
+    awaited: frozenset[int] = frozenset()  # those that have followers
 
     @property
     def size(self) -> int:
-        """How many tasks it holds."""
+        """The number of tasks in the claim."""
         return len(self.tasks) + sum(high - low for low, high in self.ranges)
 
     def __contains__(self, task: object) -> bool:
-        """Whether it holds this task."""
+        """Whether this task is part of the claim."""
         return task in self.tasks or any(task in range(*each) for each in self.ranges)
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """What became of outcomes that were recorded."""
+    """The result of recording outcomes."""
 
-    count: int  # outcomes that went in, those of cancelled followers included
-    freed: list[int] = []  # listed tasks that wait for no other any more, in order
+    count: int  # outcomes inserted, including those of cancelled followers
+    freed: list[int] = []  # followers that have become ready, in order
 
 
 def after_incomplete(batch: int, task: int, before: int) -> OutcomeRow:
-    """The outcome of a listed task that comes after one which did not complete."""
+    """The outcome of a follower of a task that did not complete."""
     reason = f"task {before}, which it comes after, did not complete"
     return OutcomeRow.cancelled(batch, task, "DependencyFailed", reason)
 
 
 def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
-    """The ranges of [low, high) that are left when sorted `done` is taken out."""
+    """The ranges that remain of [low, high) without the sorted numbers in `done`."""
     found, start = [], low
     for number in done:
         if number > start:
@@ -213,7 +213,7 @@ def gaps(low: int, high: int, done: list[int]) -> list[tuple[int, int]]:
 def first_free(
     claims: list[ClaimRow], is_free: Callable[[ClaimRow], bool], want: int
 ) -> list[ClaimRow]:
-    """The first claims that nobody holds, about so many tasks in all."""
+    """The first free claims, with at least `want` tasks in all if there are that many."""
     found: list[ClaimRow] = []
     size = 0
     for claim in claims:
@@ -226,7 +226,7 @@ def first_free(
 
 
 def unclaimed(numbers: list[int], frontier: int, claims: list[ClaimRow]) -> list[int]:
-    """Those of the sorted numbers that lie below the frontier and in no claim."""
+    """Those of the sorted numbers that are below the frontier and in no claim."""
     spans = sorted((claim.low, claim.high) for claim in claims)
     starts = [low for low, _ in spans]
     found = []
@@ -249,9 +249,9 @@ def runs(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 class Timings(NamedTuple):
-    """How long a batch's tasks took, over those with an outcome."""
+    """Durations of a batch's tasks that have an outcome."""
 
     tasks: int
     mean_seconds: float
     max_seconds: float
-    mean_wait: float  # from the batch's start to theirs
+    mean_wait: float  # from the start of the batch to that of the task

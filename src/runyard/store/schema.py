@@ -1,4 +1,4 @@
-"""The tables, and which version of them a store has."""
+"""The tables of a store and their version."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Column(NamedTuple):
     """One column."""
 
     name: str
-    kind: str  # as PostgreSQL calls it
+    kind: str  # PostgreSQL's name for it
     nullable: bool
 
 
 class Table(Generic[R]):
-    """A table whose every row ends in a checksum.
+    """A table in which every row ends in a checksum.
 
-    With a `number` as its key the database gives out its numbers, none of them twice; otherwise
-    rows are stored in the order of their key.
+    If its key is a `number`, the database assigns the numbers and never reuses one; otherwise rows
+    are stored in the order of their key.
     """
 
     def __init__(self, name: str, row: type[R], keys: int, columns: str) -> None:
@@ -62,23 +62,23 @@ class Table(Generic[R]):
 
     @cached_property
     def select(self) -> str:
-        """Reads whole rows."""
+        """The query that reads whole rows."""
         return f"SELECT {', '.join(self.names)} FROM {self.name}"
 
     @cached_property
     def by_key(self) -> str:
-        """The condition that a row has this key."""
+        """The condition that matches a key."""
         return " AND ".join(f"{name} = :key{at}" for at, name in enumerate(self.keys))
 
     @cached_property
     def update(self) -> str:
-        """Writes a whole row that is there already."""
+        """The statement that replaces all values of an existing row."""
         changed = (name for name in self.names if name not in self.keys)
         values = ", ".join(f"{name} = :{name}" for name in changed)
         return f"UPDATE {self.name} SET {values} WHERE {self.by_key}"
 
     def ddl(self, *, sqlite: bool) -> str:
-        """The statement that creates it."""
+        """The statement that creates the table."""
         kinds = _SQLITE if sqlite else _POSTGRES
         lines = [
             f"{c.name} {kinds[c.kind]}{'' if c.nullable else ' NOT NULL'}" for c in self.columns
@@ -94,12 +94,12 @@ class Table(Generic[R]):
         return checksum((self.name, *columns))
 
     def with_checksums(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Whole rows, each with its checksum at the end."""
+        """Rows with their checksums appended."""
         name = self.name
         return [(*row, checksum((name, *row))) for row in rows]
 
     def checked(self, rows: Iterable[Sequence[Any]]) -> list[R]:
-        """What whole rows hold, where their checksums say that it is what was written."""
+        """Rows as structs; raises if a checksum does not match."""
         name, kind, found = self.name, self.row, []
         for *columns, stored in rows:
             if checksum((name, *columns)) != stored:
@@ -109,7 +109,7 @@ class Table(Generic[R]):
 
 
 class _Outcome(msgspec.Struct):
-    """Outcomes are read as `OutcomeRow`; their checksum is made in the worker."""
+    """A placeholder: outcomes are read as `OutcomeRow`; workers compute their checksums."""
 
 
 batches = Table("batches", BatchRow, 1, """
@@ -149,7 +149,7 @@ TABLES: tuple[Table[Any], ...] = (
     batches, tasks, queue, edges, claims, outcomes, pieces, attempts, outputs, cancels, engines,
 )  # fmt: skip
 OF_BATCHES = TABLES[1:-1]
-"""Those with rows that belong to a batch."""
+"""The tables whose rows belong to a batch."""
 
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)"
 _MORE = (
@@ -160,26 +160,26 @@ _MORE = (
 )
 
 VERSION = 1
-"""Of the tables above. A store of another version is refused and left as it is."""
+"""The version of these tables. A store of another version is refused and left untouched."""
 
 READ_VERSION = "SELECT value FROM meta WHERE key = 'schema'"
 
 
 def statements(*, sqlite: bool) -> list[str]:
-    """What makes an empty database a store."""
+    """The statements that turn an empty database into a store."""
     tables = [table.ddl(sqlite=sqlite) for table in TABLES]
     version = f"INSERT INTO meta VALUES ('schema', '{VERSION}')"
     return [_META, *tables, *_MORE, version]
 
 
 def create(execute: Callable[[str], Any], *, sqlite: bool) -> None:
-    """Make all tables, in the caller's transaction."""
+    """Create all tables, in the caller's transaction."""
     for statement in statements(sqlite=sqlite):
         execute(statement)
 
 
 def check_version(location: str, known: str | None) -> None:
-    """Raise unless a store has the tables that this Runyard works with."""
+    """Raise unless the store has the schema version of this Runyard."""
     if known == str(VERSION):
         return
     if known is not None and not known.isdecimal():

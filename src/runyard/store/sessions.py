@@ -1,8 +1,8 @@
-"""Sessions with a PostgreSQL server: the same settings in each, and no wait without an end.
+"""Sessions with a PostgreSQL server: all have the same settings, and no wait is endless.
 
-A server that is frozen answers nothing and closes nothing. So a session that hears nothing for a
-while asks for another connection: where that is not answered either, the server is away. A store
-that is told to hurry does not ask: silence is enough.
+A frozen server neither answers nor closes connections. So a session that receives nothing for a
+while opens another connection: if that is not answered either, the server counts as unreachable.
+A store in a hurry skips this check: silence is enough.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from psycopg.pq import Format, TransactionStatus
 
 from runyard.store.arrays import Packed
 
-logging.getLogger("psycopg").addHandler(logging.NullHandler())  # its errors are raised, too
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # its errors are raised anyway
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer."""
 
 SILENCE_SECONDS = 10.0
-"""How long a statement may take before it is asked whether the server still answers."""
+"""How long a statement may take before checking whether the server still answers."""
 
 AWAY_SECONDS = 10.0
-"""How long a server that was given up in a hurry is not asked again."""
+"""How long a server that was given up in a hurry is not tried again."""
 
 INTERVAL = 0.1
-"""How often a wait looks up: for a signal, or whether it has lasted too long."""
+"""Seconds between checks for signals and for waits that last too long."""
 
 NAME_LENGTH = 63
-"""What PostgreSQL keeps of a session's name."""
+"""The longest session name that PostgreSQL keeps."""
 
 R = TypeVar("R")
 
@@ -52,17 +52,17 @@ _SETTINGS = {
     "array_nulls": "on",
     "standard_conforming_strings": "on",
 }
-"""What a role or a database may have set otherwise, and sessions rely on."""
+"""Settings that sessions rely on and that a role or database may have changed."""
 
 _LATER = {"idle_session_timeout": (140000, "0"), "transaction_timeout": (170000, "0")}
-"""The same, with the server's version that brought it."""
+"""More such settings, with the server version that introduced each."""
 
 _TIMED_OUT = (errors.QueryCanceled, errors.IdleSessionTimeout)
-"""What a role's own timeouts may do to a session before it has lifted them."""
+"""Errors that a role's timeouts may cause before the session has disabled them."""
 
 
 class DatabaseSession(psycopg.Connection[Any]):
-    """A connection whose waits end."""
+    """A connection that never waits forever."""
 
     sessions: Sessions
 
@@ -72,23 +72,23 @@ class DatabaseSession(psycopg.Connection[Any]):
         interval: float = INTERVAL,
         timeout: float | None = None,
     ) -> Any:
-        """Run a generator of the driver's until it ends, is interrupted, or has to be given up."""
+        """Run a generator of the driver until it ends, is interrupted or is given up."""
         more = {} if timeout is None else {"timeout": timeout}
         try:
             return waiting.wait(self._watched(gen), self.pgconn.socket, interval=interval, **more)
         except BaseException as error:
             left = isinstance(error, _GivenUp) or not isinstance(error, Exception)
             if left and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()  # the server undoes what was under way
+                self.pgconn.finish()  # the server rolls back
             raise
 
     def rollback(self) -> None:
-        """Undo what is under way; where the session is gone, the server has."""
+        """Roll back the open transaction; for a lost session, the server does it."""
         if not self.closed:
             super().rollback()
 
     def _watched(self, gen: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
-        """The same generator, left when the wait has lasted too long."""
+        """The same generator, which checks the server if a wait lasts too long."""
         heard, ready = time.monotonic(), None
         try:
             while True:
@@ -104,14 +104,14 @@ class DatabaseSession(psycopg.Connection[Any]):
 
 
 class _GivenUp(psycopg.OperationalError):
-    """A wait was left; what became of the statement is not known."""
+    """A wait was given up; whether the statement took effect is unknown."""
 
     def __init__(self) -> None:
         super().__init__("the server does not answer")
 
 
 class _PackedDumper(Dumper):
-    """Arrays that are in the server's form already; their type is in the statement."""
+    """Passes on arrays already in the server's format; the statement states their type."""
 
     format = Format.BINARY
     oid = 0
@@ -126,7 +126,7 @@ class Sessions:
     def __init__(self, url: str, idle_seconds: float) -> None:
         given = conninfo.conninfo_to_dict(url)
         self.owner = secrets.token_hex(8)
-        """By this others know the sessions of this store in this process."""
+        """Identifies the sessions of this store in this process to others."""
         name = str(given.get("application_name") or "runyard")
         name = f"{name[: NAME_LENGTH - len(self.owner) - 1]} {self.owner}"
         self._settings: dict[str, Any] = {
@@ -136,7 +136,7 @@ class Sessions:
             "application_name": name,
             "client_encoding": "utf8",
         }
-        # An engine that is paused between two statements must not keep the others waiting.
+        # An engine that is paused between two statements must not block the others.
         idle = str(int(1000 * idle_seconds))
         self._set = _SETTINGS | {"idle_in_transaction_session_timeout": idle}
         self._hurry: float | None = None
@@ -144,26 +144,26 @@ class Sessions:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether silence is enough to give the server up."""
+        """Whether silence is enough to give up on the server."""
         return self._hurry is not None
 
     @property
     def patience(self) -> float:
-        """After how many seconds of silence to `check_server`."""
+        """Seconds of silence before `check_server` is called."""
         if time.monotonic() < self._away_until:
             return 0.0
         return SILENCE_SECONDS if self._hurry is None else self._hurry
 
     def hurry(self, seconds: float) -> None:
-        """Give the server up when it is silent for so long."""
+        """Give up on the server once it is silent for `seconds`."""
         self._hurry = seconds
 
     def relax(self) -> None:
-        """Wait for it as before."""
+        """Undo `hurry`."""
         self._hurry = None
 
     def connect(self) -> DatabaseSession:
-        """A new session."""
+        """Open a new session."""
         until = time.monotonic() + CONNECT_SECONDS
         while True:
             session = self._connected()
@@ -180,7 +180,7 @@ class Sessions:
                 return session
 
     def check_server(self) -> None:
-        """Raise where a server that has been silent is not to be waited for."""
+        """Raise if a server that has been silent does not answer a new connection either."""
         if self._hurry is not None:
             self._give_up()
         try:
@@ -190,7 +190,7 @@ class Sessions:
         except _GivenUp:
             raise
         except psycopg.OperationalError:
-            return  # it answered, if only to refuse
+            return  # the server answered, even if it refused
 
     def _give_up(self) -> NoReturn:
         self._away_until = max(self._away_until, time.monotonic() + AWAY_SECONDS)
@@ -212,7 +212,7 @@ class Sessions:
         return session
 
     def _prepare(self, session: DatabaseSession) -> None:
-        session.execute("SET statement_timeout = 0")  # by itself: the next one may take longer
+        session.execute("SET statement_timeout = 0")  # alone: the next one may take longer
         version = session.info.server_version
         later = {name: value for name, (since, value) in _LATER.items() if version >= since}
         wanted = {**self._set, **later}.items()

@@ -1,4 +1,4 @@
-"""A unit of work, in SQL that both databases understand."""
+"""A unit of work that writes, in SQL for both databases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from runyard.store.rows import (
 _log = logging.getLogger(__name__)
 
 WISHES = {"control", "total", "finished", "priority"}
-"""What of a batch engines want to hear of when it changes."""
+"""Columns of a batch whose changes are notified to engines."""
 
 
 _UNQUEUE = "DELETE FROM queue WHERE batch = :batch AND task = ANY(:tasks)"
@@ -152,7 +152,7 @@ class SqlTransaction(SqlClaims):
         for row in heavy:
             self._insert_pieces(batch, row)
         listed = self._is_listed(batch)
-        found = self.batch_by_id(batch)  # locked: nobody else settles followers meanwhile
+        found = self.batch_by_id(batch)  # locks the row while followers are settled
         assert found is not None
         freed: list[int] = []
         if listed and self._has_edges(batch):
@@ -172,7 +172,7 @@ class SqlTransaction(SqlClaims):
         return self.record(batch, doomed).count if doomed else 0
 
     def _insert_all(self, batch: int, rows: Rows) -> Counter[str]:
-        """Insert rows whose values fit; how many of each status went in."""
+        """Insert rows without large values; return how many of each status were new."""
         counts, codes = Counter[str](), rows.statuses
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
@@ -182,7 +182,7 @@ class SqlTransaction(SqlClaims):
         return counts
 
     def _count(self, found: BatchRow, counts: Counter[str]) -> None:
-        """Write the counts of a batch, with what went in."""
+        """Add the inserted outcomes to the counts of a batch."""
         changes: dict[str, Any] = {n: getattr(found, n) + k for n, k in counts.items()}
         if found.done + sum(counts.values()) == found.total:
             changes["finished"] = clock.now()
@@ -193,13 +193,13 @@ class SqlTransaction(SqlClaims):
         return self.run(_ANY_EDGE, batch=batch).fetchone() is not None
 
     def _ended_as(self, batch: int, rows: Rows, *, whole: bool) -> dict[int, int]:
-        """The statuses on record of these tasks; those of the rows where all of them went in."""
+        """The recorded statuses of these tasks: those of `rows` if all of them were new."""
         if whole:
             return {row.task: row.status for row in rows}
         return dict(self.run(_STATUSES, batch=batch, tasks=rows.tasks).fetchall())
 
     def _doomed(self, batch: int, lost: Sequence[int]) -> list[OutcomeRow]:
-        """The outcomes of all that comes after tasks which did not complete."""
+        """The outcomes of all followers, direct and indirect, of tasks that did not complete."""
         found: dict[int, int] = {}
         edges = self.run(_ALL_AFTER, batch=batch, tasks=list(lost)).fetchall() if lost else ()
         for edge in schema.edges.checked(edges):
@@ -207,7 +207,7 @@ class SqlTransaction(SqlClaims):
         return [after_incomplete(batch, task, before) for task, before in sorted(found.items())]
 
     def _settle(self, batch: int, completed: Sequence[int]) -> list[int]:
-        """Followers of completed tasks wait for one less each; those that now wait for none."""
+        """Count completed tasks down at their followers; return the followers now ready."""
         rows = self.run(_AFTER, batch=batch, tasks=list(completed)).fetchall() if completed else ()
         if not rows:
             return []
@@ -293,7 +293,7 @@ class SqlTransaction(SqlClaims):
         self._drop(schema.engines, engine)
 
     def _insert_pieces(self, batch: int, row: OutcomeRow) -> None:
-        """Insert the value of an outcome, unless the task has another one."""
+        """Insert the large value of an outcome, unless the task has a different outcome."""
         query = "SELECT checksum FROM outcomes WHERE batch = :batch AND task = :task"
         found = self.run(query, batch=batch, task=row.task).fetchone()
         if found is not None and found[0] == row.checksum:

@@ -1,4 +1,4 @@
-"""SQLite: the default store. One file, WAL, one writer at a time, several processes welcome."""
+"""SQLite: the default store. One file in WAL mode, many processes, one writer at a time."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from runyard.store.statements import for_sqlite
 from runyard.store.writing import Clash, Values
 
 GROUP = 50
-"""Rows in one INSERT: the interpreter lock changes hands once for all of them."""
+"""Rows in one INSERT, so that the GIL is released and taken once for all of them."""
 
 _NO_DAMAGE = {
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH,
 }  # fmt: skip
-"""Errors that keep SQLite from reading a store without it being damaged."""
+"""Errors that prevent reading a store and don't mean that it is damaged."""
 
 _STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
@@ -69,7 +69,7 @@ class SqliteSnapshot(SqlSnapshot):
 class SqliteTransaction(SqliteSnapshot, SqlTransaction):
     """Reads and writes while no other process writes."""
 
-    has_changes = False  # that other engines are told of
+    has_changes = False  # that other engines must be notified of
 
     def __init__(
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
@@ -81,7 +81,7 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self.has_changes = True
 
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        # What all of them share stands in the statement: binding costs.
+        # Values that all rows share are literals: binding costs time.
         flat, width = rows.flat, WIDTH
         one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         if flat[_ERROR::WIDTH].count(None) == len(rows):
@@ -99,7 +99,7 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self._insert_flat(head, one, list(chain.from_iterable(rows)), len(table.names))
 
     def _insert_flat(self, head: str, one: str, flat: list[Any], width: int) -> int:
-        """Insert values of so many a row, many rows in a statement; how many rows went in."""
+        """Insert `width` values for each row, in groups; return how many rows were inserted."""
         step, count = GROUP * width, 0
         whole = len(flat) - len(flat) % step
         for size, groups in (
@@ -116,11 +116,11 @@ class SqliteStore(Store):
     """A store in one SQLite file."""
 
     synchronous = "NORMAL"
-    """For which commits SQLite waits for the disk, unless `durable`."""
+    """SQLite's `synchronous` setting, unless `durable`."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
         self.location = str(path)
-        self._path = path = path.absolute()  # connections are opened later, too
+        self._path = path = path.absolute()  # connections are also opened later
         self._durable = durable
         self._writing = threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -131,7 +131,7 @@ class SqliteStore(Store):
             self._only_reads = readonly.may_only_read(path)
         self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
-        # Not a method, which would keep the store itself alive with all its descriptors.
+        # Not a method: that would keep the store itself and its descriptors alive.
         self._pool = Pool(
             partial(readonly.connect, path, BUSY_SECONDS)
             if self._only_reads
@@ -230,7 +230,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
-        """A connection that reads one state of the store."""
+        """A connection that reads one consistent state."""
         before = readonly.state(self._path) if self._only_reads else None
         connection = self._open()
         try:
@@ -245,7 +245,7 @@ class SqliteStore(Store):
         if self._only_reads:
             return connection
         with self._pinning:
-            if self._pins is None:  # the first time, or again after `close`
+            if self._pins is None:  # on first use, and again after `close`
                 self._pins = Pins.take(self._path.resolve())
                 finalizer = weakref.finalize(self, _let_go, self._pool, self._pins, self._lock)
                 finalizer.atexit = False
@@ -253,7 +253,7 @@ class SqliteStore(Store):
         return connection
 
     def _prepare(self) -> None:
-        """Make the tables of a new store; refuse one of another version, and leave it as it is."""
+        """Create the tables of a new store; refuse one of another version, leaving it untouched."""
         if self._only_reads:
             with self._lent() as connection:
                 schema.check_version(self.location, _version(connection))
@@ -269,11 +269,11 @@ class SqliteStore(Store):
         try:
             if _is_new(connection):
                 with self._lock.held(), _begun(connection, "BEGIN IMMEDIATE"):
-                    if _is_new(connection):  # no other process was faster
+                    if _is_new(connection):  # unless another process was faster
                         schema.create(connection.execute, sqlite=True)
             schema.check_version(self.location, _version(connection))
         except BaseException:
-            connection.close()  # while the files are held, so that SQLite leaves its log alone
+            connection.close()  # with the locks held, so that SQLite keeps its WAL
             self._let_go()
             raise
         self._pool.give_back(connection)
@@ -295,7 +295,7 @@ def _is_new(connection: sqlite3.Connection) -> bool:
 
 
 def _version(connection: sqlite3.Connection) -> str | None:
-    """The version of the tables; None where there is none that this Runyard could know."""
+    """The schema version; None if the store has none."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
         return None
     found = connection.execute(schema.READ_VERSION).fetchone()
@@ -303,11 +303,11 @@ def _version(connection: sqlite3.Connection) -> str | None:
 
 
 def _check_at_rest(path: Path, location: str) -> None:
-    """Refuse a store of another version that nobody has open, without touching any file."""
+    """Refuse an unused store of another version without touching any file."""
     log = path.with_name(path.name + "-wal")
     if not path.exists() or not path.stat().st_size or (log.exists() and log.stat().st_size):
         return
-    with suppress(sqlite3.Error):  # told when it is opened
+    with suppress(sqlite3.Error):  # reported when the store is opened
         uri = f"{path.as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             if not _is_new(connection):
@@ -315,7 +315,7 @@ def _check_at_rest(path: Path, location: str) -> None:
 
 
 def _let_go(pool: Pool[sqlite3.Connection], pins: Pins, lock: WriteLock) -> None:
-    """In this order, so that SQLite never works without the locks it believes to hold."""
+    """Close in this order, so that SQLite never runs without the locks it believes it holds."""
     pins.loosen()
     pool.close()
     pins.close()
@@ -327,7 +327,7 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     _use_wal(connection)
-    connection.execute("PRAGMA schema_version").fetchone()  # opens the log, if nothing else did
+    connection.execute("PRAGMA schema_version").fetchone()  # opens the WAL if it is not open yet
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA wal_autocheckpoint=4000")
     connection.execute("PRAGMA cache_size=-16000")
@@ -335,7 +335,7 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; while others open the same new file, SQLite refuses without waiting."""
+    """Switch to WAL; retries, since SQLite fails at once while others open the same new file."""
     until = time.monotonic() + BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
@@ -355,7 +355,7 @@ def _check_regular(path: Path) -> None:
 
 @contextmanager
 def translated(location: str) -> Iterator[None]:
-    """Turn the database's own errors into ours, each with what to do."""
+    """Translate errors of the database into Runyard's, with hints."""
     try:
         yield
     except sqlite3.Error as error:

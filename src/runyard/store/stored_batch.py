@@ -1,4 +1,4 @@
-"""A batch row as what it means."""
+"""A stored batch, decoded."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def known(view: Snapshot, name: str) -> BatchRow:
 
 
 class Version(NamedTuple):
-    """One version of a function's code, and the hash seed that it ran with."""
+    """One version of a function's code, and the hash seed it ran with."""
 
-    engine: int  # the first that ran it; 0: from the start
+    engine: int  # the first one that ran it; 0: from the start
     fingerprint: str
     since: float
-    hash_seed: str = ""  # of the interpreters that ran it; "": nothing has run it yet
+    hash_seed: str = ""  # of the interpreters that ran it; "": not run yet
 
 
 class StoredBatch:
-    """What a stored batch is: its target, plan, seed and options."""
+    """A stored batch with its target, plan, seed and options."""
 
     def __init__(self, row: BatchRow) -> None:
         self.row = row
@@ -47,13 +47,13 @@ class StoredBatch:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The described tasks; None for a listed batch."""
+        """The plan of a grid; None for a list."""
         with decoding_stored(f"the plan of {self.name}"):
             return None if self.row.plan is None else Plan.from_data(decode(self.row.plan))
 
     @property
     def listed(self) -> bool:
-        """Whether each task has a row of its own."""
+        """Whether the batch is a list: each task has its own row."""
         return self.row.plan is None
 
     @cached_property
@@ -65,17 +65,17 @@ class StoredBatch:
 
     @property
     def target(self) -> Target | None:
-        """What its tasks call; None for a listed batch."""
+        """What its tasks call; None for a list."""
         return self._identity[0]
 
     @property
     def codec(self) -> str:
-        """How its values are encoded."""
+        """The encoding of its values."""
         return self._identity[1]
 
     @cached_property
     def options(self) -> Options:
-        """How it is run."""
+        """Its options."""
         with decoding_stored(f"the options of {self.name}"):
             given = decode(self.row.options)
             unknown = min(given.keys() - SPECS.keys(), default=None)
@@ -92,7 +92,7 @@ class StoredBatch:
 
     @cached_property
     def versions(self) -> dict[str, list[Version]]:
-        """Every version that the code of its functions has had, the oldest first."""
+        """All versions of the code of its functions, oldest first."""
         with decoding_stored(f"the code of {self.name}"):
             found = decode(self.row.code)
             return {name: [Version(*each) for each in known] for name, known in found.items()}
@@ -104,7 +104,7 @@ class StoredBatch:
             return int(self.row.seed)
 
     def check_task(self, view: Snapshot, task: int) -> None:
-        """Raise unless the batch has a task of this number."""
+        """Raise unless the batch has a task with this number."""
         end = self.row.next_task
         if not 0 <= task < end:
             hint = f"its tasks are 0 to {end - 1}" if end else "the batch has no tasks yet"
@@ -115,13 +115,13 @@ class StoredBatch:
         raise NotFound(f"there is no task {self.name}/{task}", hint=hint)
 
     def params(self, view: Snapshot, task: int) -> dict[str, Any]:
-        """A task's own parameters."""
+        """The parameters of a task."""
         if self.plan is not None:
             return self.plan.params(task)
         return self.task(view, task).params
 
     def labels(self, view: Snapshot, task: int) -> dict[str, Any]:
-        """A task's coordinates in words."""
+        """The coordinates of a task, by name."""
         if self.plan is not None:
             return self.plan.labels(task)
         listed = self.task(view, task)
@@ -129,7 +129,7 @@ class StoredBatch:
         return {**named, **listed.params}
 
     def task(self, view: Snapshot, task: int) -> ListedTask:
-        """One task of a listed batch."""
+        """One task of a list."""
         row = view.task(self.id, task)
         if row is None:
             raise IndexError(task)
@@ -138,11 +138,11 @@ class StoredBatch:
 
 
 def identity_of(batch: Batch) -> bytes:
-    """What of a batch must stay the same under its name, its plan or list aside."""
+    """What must stay the same under a batch's name, apart from its plan or list."""
     target = None if batch.target is None else [batch.target.kind, batch.target.ref]
     return encode({"target": target, "codec": batch.codec})
 
 
 def encode_options(options: Options) -> bytes:
-    """Options as stored: those that differ from their defaults."""
+    """Encode the options that differ from their defaults."""
     return encode(options.given())

@@ -1,4 +1,4 @@
-"""The store of `memory:`, which is gone with the object, or with the process."""
+"""The store of `memory:`, deleted together with its object or when the process ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from runyard.store.sqlite import SqliteStore
 
 
 class TemporaryStore(SqliteStore):
-    """SQLite in a private folder, which never waits for the disk.
+    """SQLite in a private folder, never waiting for the disk.
 
-    Several connections see one state each, as in any store; SQLite's own databases in memory have
-    one state for all of them. Results can be read after it was closed, as from any store.
+    Each connection reads its own consistent state, as in any store; the connections of an in-memory
+    SQLite database would share one. Results can be read after `close`, as from any store.
     """
 
     synchronous = "OFF"
@@ -28,5 +28,5 @@ class TemporaryStore(SqliteStore):
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # no child that was forked
+    if os.getpid() == owner:  # not in a forked child
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Which code made which outcomes.
+"""Which version of the code produced which outcomes.
 
-A batch's record keeps every fingerprint that each of its functions has had, and the first engine
-that ran it. An outcome names its engine, so it says by which version of the code it was made.
+A batch's record keeps every fingerprint of each of its functions, with the first engine that ran
+it. An outcome names its engine, and so the version of the code that produced it.
 
     walk: 5f1e… from engine 0 on, 9b02… from engine 7 on     an outcome of engine 8: 9b02…
 """
@@ -17,18 +17,18 @@ from runyard.store.base import Snapshot
 from runyard.store.stored_batch import StoredBatch, Version
 
 NO_END = 1 << 31
-"""Above the number of any engine."""
+"""Larger than any engine's number."""
 
 
 def first(code: Mapping[str, str], at: float) -> bytes:
-    """The history of a new batch, as stored."""
+    """The version history of a new batch, encoded."""
     return encode({name: [Version(0, found, at)] for name, found in code.items()})
 
 
 def extended(
     recorded: StoredBatch, code: Mapping[str, str], engine: int, at: float, hash_seed: str
 ) -> bytes | None:
-    """The history with the code that this engine runs; None where that adds nothing."""
+    """The history extended by the code that this engine runs; None if it adds nothing."""
     known = recorded.versions
     new = {}
     for name, now in code.items():
@@ -44,7 +44,7 @@ def extended(
 
 
 def hash_seed_of(recorded: StoredBatch, engine: int = NO_END) -> str:
-    """The hash seed that this engine's tasks ran with, or the last engine's; "" if unknown."""
+    """The hash seed of this engine's tasks, by default of the last engine's; "" if unknown."""
     made = [
         (version.engine, version.hash_seed)
         for versions in recorded.versions.values()
@@ -57,7 +57,7 @@ def hash_seed_of(recorded: StoredBatch, engine: int = NO_END) -> str:
 def outdated(
     view: Snapshot, recorded: StoredBatch, code: Mapping[str, str]
 ) -> dict[str, list[int]]:
-    """The tasks whose outcome was made by another version than this, by function."""
+    """Tasks whose outcomes were produced by a different version of the code, by function."""
     known = recorded.versions
     changed = {n for n, now in code.items() if any(v.fingerprint != now for v in known.get(n, ()))}
     found = {}
@@ -75,7 +75,7 @@ def outdated(
 
 
 def mixed(view: Snapshot, recorded: StoredBatch) -> dict[str, list[tuple[Version, int]]]:
-    """The functions with outcomes of several versions: how many each has made, the oldest first."""
+    """Functions with outcomes of several versions, and the count for each version, oldest first."""
     found = {}
     for name, versions in recorded.versions.items():
         counts: dict[str, tuple[Version, int]] = {}
@@ -92,7 +92,7 @@ def mixed(view: Snapshot, recorded: StoredBatch) -> dict[str, list[tuple[Version
 def _made(
     view: Snapshot, recorded: StoredBatch, name: str, versions: list[Version]
 ) -> Iterator[tuple[Version, list[int]]]:
-    """Each version with the tasks that have an outcome of it."""
+    """Each version with the tasks whose outcomes it produced."""
     own = _tasks_of(view, recorded, name)
     ends = [version.engine for version in versions[1:]] + [NO_END]
     for version, end in zip(versions, ends, strict=True):
@@ -101,7 +101,7 @@ def _made(
 
 
 def _tasks_of(view: Snapshot, recorded: StoredBatch, name: str) -> set[int] | None:
-    """The listed tasks that call this function; None where the code counts for all tasks."""
+    """The tasks of a list that call this function; None if the code applies to all tasks."""
     if not recorded.listed:
         return None
     with decoding_stored(f"the tasks of {recorded.name}"):

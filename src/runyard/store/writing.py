@@ -1,4 +1,4 @@
-"""Rows written, single and many; names what each database does in its own way."""
+"""Writing rows; declares what each database implements in its own way."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from runyard.store.schema import Table
 R = TypeVar("R", bound=msgspec.Struct)
 Values = tuple[Any, ...]
 Clash = Literal["error", "keep", "put"]
-"""What becomes of a row whose key is there already: an error, the old row or the new one."""
+"""If a row's key exists already: raise an error, keep the old row or put the new one."""
 
 
 class SqlWriter(SqlSnapshot):
-    """Rows written over one connection, each with its checksum.
+    """Writes rows over one connection, each with its checksum.
 
-    Where transactions of several engines overlap, a claim's rows and then the batch's are locked:
-    what is read of them here will still be so when this transaction commits.
+    If transactions of several engines may overlap, claim rows are locked first and then the batch's
+    row: what is read from them here is still true when this transaction commits.
     """
 
     @abstractmethod
     def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        """Insert rows of one status where there is none yet; how many went in."""
+        """Insert rows of one status for tasks without an outcome; return how many were new."""
 
     @abstractmethod
     def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
-        """Insert whole rows, no two with the same key."""
+        """Insert complete rows, no two with the same key."""
 
     @abstractmethod
     def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
-        """Write whole rows that are there already, by their keys."""
+        """Replace existing rows by their keys."""
 
     def _notify(self, batch: int) -> None:
-        """Tell those who wait for changes of this batch, once this is committed."""
+        """Notify others of a change of this batch when this transaction is committed."""
 
     def batch_by_id(self, batch: int) -> BatchRow | None:
         return self._get(schema.batches, batch, lock="FOR UPDATE")
 
     def _insert(self, table: Table[R], columns: dict[str, Any]) -> R:
-        """Insert a row whose number the database gives, then its checksum with that number."""
+        """Insert a row numbered by the database, then set its checksum, which covers the number."""
         names = ", ".join([*columns, "checksum"])
         places = ", ".join(f":{name}" for name in columns)
         query = f"INSERT INTO {table.name} ({names}) VALUES ({places}, 0) RETURNING id"
@@ -56,7 +56,7 @@ class SqlWriter(SqlSnapshot):
         return row
 
     def _put(self, table: Table[Any], row: msgspec.Struct) -> None:
-        """Write a row that is there already, by its key."""
+        """Replace an existing row by its key."""
         values = msgspec.structs.asdict(row)
         mark = table.checksum(tuple(values.values()))
         keys = {f"key{at}": values.pop(name) for at, name in enumerate(table.keys)}
@@ -73,7 +73,7 @@ class SqlWriter(SqlSnapshot):
     def _insert_many(
         self, table: Table[Any], rows: Iterable[Values], *, clash: Clash = "error"
     ) -> None:
-        """Insert rows, no two with the same key."""
+        """Insert rows with their checksums, no two with the same key."""
         whole = table.with_checksums(rows)
         if whole:
             self._insert_rows(table, whole, clash)
