@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from runyard.errors import UsageError
 
@@ -162,7 +163,7 @@ class Leases:
         return self._asking.execute(query, values)
 
     def _end_overdue(self) -> None:
-        with suppress(psycopg.errors.InsufficientPrivilege):
+        with suppress(errors.InsufficientPrivilege):
             self._asked(_END_OVERDUE, [self._owner])
 
     def _beat(self) -> None:
