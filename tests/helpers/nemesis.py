@@ -91,6 +91,14 @@ class Field:
         """Disturb engines for this long, while the batch grows to these replicates."""
         run = Engine(self, *self.batch, "--replicates", "{replicates}")
         engines = [run, Engine(self, "resume", NAME), Engine(self, "worker", "--forever")]
+        try:
+            self._disturb(engines, seconds, replicates)
+        finally:
+            for engine in engines:
+                engine.output.close()
+
+    def _disturb(self, engines: list[Engine], seconds: float, replicates: int) -> None:
+        run = engines[0]
         run.start()
         assert eventually(self._is_on_record, 60), run.told()
         begin = time.monotonic()
