@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+
+import psutil
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.backends import runs_in_engine
@@ -39,9 +42,15 @@ def sweep_dead_engines(tx: Transaction, store: Store, yard: Path) -> None:
         path = lane_status_path(yard, row.id)
         if runs_in_engine(row.backend):
             _charge_running(tx, row, path)
-        for each in path.parent.glob(f"{row.id}[.-]*"):
-            each.unlink(missing_ok=True)
+        if not _may_still_run(row):
+            for each in path.parent.glob(f"{row.id}[.-]*"):
+                each.unlink(missing_ok=True)
         tx.sign_off(row.id)
+
+
+def _may_still_run(engine: EngineRow) -> bool:
+    """Whether its process is there: paused beyond its lease, it wakes up and needs its files."""
+    return engine.host == socket.gethostname() and psutil.pid_exists(engine.pid)
 
 
 def _charge_running(tx: Transaction, engine: EngineRow, path: Path) -> None:
