@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -122,6 +124,18 @@ def test_a_listed_task_that_killed_its_engines_takes_its_followers_along(
     ]
     assert notes(folder) == ["other"]
     assert list(run_folder(yard.folder).iterdir()) == []
+
+
+def test_an_engine_that_was_only_paused_keeps_its_files(yard: ry.Yard, tmp_path: Path) -> None:
+    """Its lease has run out, and its process is still there."""
+    folder = run_folder(yard.folder)
+    with yard.store.transaction() as tx:
+        paused = tx.sign_on(socket.gethostname(), os.getpid(), "processes", 1)
+    (folder / f"{paused}.slots").write_bytes(bytes(64))
+    yard.run(ry.grid(noted, params={"folder": str(tmp_path)}, x=[1]), backend="serial")
+    assert [path.name for path in folder.iterdir()] == [f"{paused}.slots"]
+    with yard.store.snapshot() as view:
+        assert view.engines() == []
 
 
 def test_what_a_dead_engine_left_is_swept_and_a_living_ones_is_not(
