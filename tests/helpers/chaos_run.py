@@ -187,13 +187,15 @@ class Engine:
 
     def guard(self) -> int:
         """The process id of the guard."""
-        assert eventually(lambda: _supervisors(self.pid), 60), self.output
-        return _supervisors(self.pid)[0]
+        found: list[int] = []  # of one look: it may end before the next
+        assert eventually(lambda: found.extend(_supervisors(self.pid)) or found, 60), self.output
+        return found[0]
 
     def supervisor(self) -> int:
         """The process id of the supervisor."""
-        assert eventually(lambda: _grandchildren(self.pid), 60), self.output
-        return _grandchildren(self.pid)[0]
+        found: list[int] = []
+        assert eventually(lambda: found.extend(_grandchildren(self.pid)) or found, 60), self.output
+        return found[0]
 
     def workers(self) -> set[int]:
         """The worker processes that run now."""
