@@ -43,8 +43,8 @@ main([sys.argv[1], "b/0" if sys.argv[1] == "repro" else "b"])
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    """A folder whose name is short: Ray's sockets are below it."""
-    folder = Path(tempfile.mkdtemp(prefix="rp-"))
+    """A folder whose name is short enough for the sockets that Ray makes below it."""
+    folder = Path(tempfile.mkdtemp(prefix="", dir="/tmp"))
     (folder / "t").mkdir()
     (folder / "mine.py").write_text(MODULE)
     yield folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from runyard.backends.ray.cluster import (
     capacity,
     closest_node,
     could_ever_fit,
+    make_folder,
     nodes_for_actors,
     shortage,
 )
@@ -152,3 +154,16 @@ def test_a_report_passes_an_actor_as_its_worker_sent_it() -> None:
     update = messages.ActorUpdate(1, [messages.WorkerReport(read)], running, 0, None)
     item = messages.decode_actor_update(messages.encode(update)).items[0]
     assert item == messages.WorkerReport(report)
+
+
+@pytest.mark.parametrize("length", [8, 60])
+def test_rays_sockets_fit_below_its_folder_wherever_temporary_files_are(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t" * (length - 8)) as usual:
+        monkeypatch.setattr(tempfile, "tempdir", usual)
+        folder = Path(make_folder())
+        folder.rmdir()
+    assert folder.parent == Path(usual if length == 8 else "/tmp")
+    session = "r/session_2026-01-01_00-00-00_123456_1234567"
+    assert len(str(folder / session / "sockets/plasma_store")) <= 103

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ INTERNAL = ("node:", "object_store_memory", "accelerator_type:")
 """Resources that Ray uses internally; not shown."""
 
 SHUTDOWN_SECONDS = 15.0
+LONGEST_SESSION = "session_2026-01-01_00-00-00_123456_1234567"  # with the driver's process id
 _EPSILON = 1e-9
 
 
@@ -164,6 +166,18 @@ def answers(address: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def make_folder() -> str:
+    """A folder for a local Ray: among the temporary files, if Ray's sockets can be below it.
+
+    A socket's path may have 107 characters on Linux and 103 on macOS, where the usual folder for
+    temporary files is too long for them.
+    """
+    usual = tempfile.gettempdir()
+    socket_path = f"{usual}/runyard-ray-12345678/r/{LONGEST_SESSION}/sockets/plasma_store"
+    folder = usual if len(os.fsencode(socket_path)) <= 103 else "/tmp"  # noqa: S108
+    return tempfile.mkdtemp(prefix="runyard-ray-", dir=folder)
 
 
 def connect(address: str | None, cores: int, folder: str | None) -> None:

@@ -17,7 +17,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -370,7 +369,7 @@ def main(descriptor: int, address: str | None, cores: int) -> None:
     engine = socket.socket(fileno=descriptor)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    folder = None if address is not None else tempfile.mkdtemp(prefix="runyard-ray-")
+    folder = None if address is not None else cluster.make_folder()
     code, lost_head = 1, False
     try:
         try:
