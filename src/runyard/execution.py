@@ -137,8 +137,7 @@ class Execution:
             return None
         if not self.functions:
             refuse_by_value(self.store, batch.name)
-        with self.store.transaction() as tx:
-            return add_replicates(tx, batch, seen.replicates)
+        return self.store.write(lambda tx: add_replicates(tx, batch, seen.replicates))
 
 
 def stored_batch(store: Store, name: str) -> StoredBatch:

@@ -152,8 +152,9 @@ class Yard:
             self.refuse_by_value(name)
         if options:
             changes = {"options": encode_options(settled), "priority": settled.priority}
-            with self.store.transaction() as tx:
-                batch = StoredBatch(tx.update_batch(batch.id, **changes))
+            number = batch.id
+            row = self.store.write(lambda tx: tx.update_batch(number, **changes))
+            batch = StoredBatch(row)
         with self.store.snapshot() as view:
             code = present_code(view, batch, settings.backend_name)
         start = self._tidied(go_on(self.store, batch, code, settled.changed))
@@ -180,38 +181,50 @@ class Yard:
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let failed tasks run again with the next `resume`; returns how many."""
         batch = self.recorded(name)
-        with self.store.transaction() as tx:
+
+        def requeue(tx: Transaction) -> list[int]:
             cancelling.refuse_running(tx, self.store, batch)
-            tasks = requeue_status(tx, batch, Status(status))
+            return requeue_status(tx, batch, Status(status))
+
+        tasks = self.store.write(requeue)
         self._remove_files(name, tasks)
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
         """Ask running engines to stop after their current tasks; returns how many."""
-        asked = set()
-        with self.store.transaction() as tx:
+
+        def ask(tx: Transaction) -> int:
             wanted = None if name is None else known(tx, name).id
+            asked = set()
             for engine in tx.engines():
                 if self.store.alive(engine.id) and wanted in (None, engine.batch):
                     tx.update_engine(engine.id, stop=1)
                     asked.add((engine.host, engine.pid))
-        return len(asked)
+            return len(asked)
+
+        return self.store.write(ask)
 
     def cancel(self, name: str, task: int | None = None) -> int:
         """Cancel a batch, or a task and its followers, running or not; returns how many tasks."""
         batch = self.recorded(name)
-        with self.store.transaction() as tx:
+
+        def cancel(tx: Transaction) -> int:
             running = cancelling.is_running(tx, self.store, batch)
             if task is None:
                 return cancelling.cancel_batch(tx, batch, running=running)
             return cancelling.cancel_task(tx, batch, task, running=running)
 
+        return self.store.write(cancel)
+
     def clear(self, name: str) -> None:
         """Forget a batch: its record and its files."""
         batch = self.recorded(name)
-        with self.store.transaction() as tx:
+
+        def delete(tx: Transaction) -> None:
             cancelling.refuse_running(tx, self.store, batch)
             tx.delete_batch(batch.id)
+
+        self.store.write(delete)
         remove_tree(self.batch_folder(name))
 
     def status(self) -> list[Result]:

@@ -199,8 +199,7 @@ def _left(
     """Ranges of tasks that have no outcome, or whose outcome will be deleted."""
     if yard is None or kept is None:
         return [(0, planned.row.total)]
-    with yard.store.transaction() as tx:
-        found = tx.pending(kept.id)
+    found = yard.store.write(lambda tx: tx.pending(kept.id))
     return sorted([*found, *runs(again), (kept.row.next_task, planned.row.next_task)])
 
 

@@ -16,6 +16,8 @@ from runyard.format import count
 from runyard.format import size as byte_size
 
 if TYPE_CHECKING:
+    from runyard.store.base import Transaction
+    from runyard.store.rows import EngineRow
     from runyard.yard import Yard
 
 EXIT_DAMAGE = 3
@@ -174,13 +176,17 @@ def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
     from runyard.schedule.sweep import sweep_dead_engines
 
     store = yard.store
+
+    def sweep(tx: Transaction) -> list[EngineRow]:
+        dead = [engine for engine in tx.engines() if not store.alive(engine.id)]
+        sweep_dead_engines(tx, store, yard.folder)
+        return dead
+
     with store.snapshot() as view:
         dead = [engine for engine in view.engines() if not store.alive(engine.id)]
     try:
         if dead:
-            with store.transaction() as tx:
-                dead = [engine for engine in tx.engines() if not store.alive(engine.id)]
-                sweep_dead_engines(tx, store, yard.folder)
+            dead = store.write(sweep)
         found.repaired += [f"engine {e.id} (pid {e.pid}) died: signed off" for e in dead]
     except StoreForbidden:
         found.left += [f"engine {e.id} (pid {e.pid}) died: you may not sign it off" for e in dead]

@@ -283,12 +283,13 @@ class Store(ABC):
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction, again if the database was away; so it may run twice."""
-        until = clock.monotonic() + StoreAway.patience
+        until = None  # counted from the first failure: this process may have been paused before
         while True:
             try:
                 with self.transaction() as tx:
                     return work(tx)
             except (StoreAway, StoreConflict) as error:
+                until = until or clock.monotonic() + StoreAway.patience
                 gives_up = self.is_hurried and isinstance(error, StoreAway)
                 if gives_up or clock.monotonic() > until:
                     raise

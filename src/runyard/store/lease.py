@@ -5,9 +5,9 @@ when the process dies. An engine is dead if its lease has expired (its machine i
 paused), or at once if its lock is free although the server has not been restarted since the lease
 was last renewed. Clocks of clients play no part.
 
-An engine that was paused in the middle of a transaction still holds locks on the server. So when
-a lease has expired, other engines end the sessions of its engine, which opens new ones if it
-continues.
+A process that was paused in the middle of a transaction still holds locks on the server. So others
+end the sessions of an engine whose lease has expired, and sessions without an engine that were
+silent for as long; a paused process opens new ones if it continues.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import psycopg
 from psycopg import errors
 
 from runyard.errors import UsageError
+from runyard.store.sessions import OURS
 
 
 def lease_seconds() -> float:
@@ -65,13 +66,19 @@ _LIVE = f"""
 
 _END_OVERDUE = """
     SELECT pg_terminate_backend(session.pid) FROM (
-        SELECT DISTINCT pid FROM pg_stat_activity JOIN leases
+        SELECT DISTINCT pid FROM pg_stat_activity LEFT JOIN leases
         ON right(application_name, length(owner)) = owner
-        WHERE until < clock_timestamp() AND owner <> %s AND datname = current_database()
-        AND xact_start IS NOT NULL
+        WHERE datname = current_database() AND xact_start IS NOT NULL AND (
+            owner <> %(owner)s AND until < clock_timestamp()
+            OR application_name ~ %(ours)s AND state = 'active' AND wait_event = 'ClientRead'
+            AND state_change < clock_timestamp() - make_interval(secs => %(lease)s)
+        )
     ) AS session
 """
-"""End sessions that hold locks; `xact_start` is hidden if this role may not end the session."""
+"""End sessions that hold locks: those of engines whose leases have expired, and those of any
+process that has been silent for as long inside a pipeline, which the server counts as active and
+not as idle. `xact_start` is hidden if this role may not end the session.
+"""
 
 Connect = Callable[[], "psycopg.Connection[Any]"]
 
@@ -157,14 +164,15 @@ class Leases:
         self._end_overdue()  # before its claims are taken over
         return False
 
-    def _asked(self, query: str, values: list[Any]) -> psycopg.Cursor[Any]:
+    def _asked(self, query: str, values: Any) -> psycopg.Cursor[Any]:
         if self._asking is None or self._asking.closed:
             self._asking = self._autocommitting()
         return self._asking.execute(query, values)
 
     def _end_overdue(self) -> None:
         with suppress(errors.InsufficientPrivilege):
-            self._asked(_END_OVERDUE, [self._owner])
+            values = {"owner": self._owner, "ours": OURS, "lease": LEASE_SECONDS}
+            self._asked(_END_OVERDUE, values)
 
     def _beat(self) -> None:
         while not self._closing.wait(LEASE_SECONDS / BEATS):

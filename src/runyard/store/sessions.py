@@ -38,6 +38,9 @@ INTERVAL = 0.1
 NAME_LENGTH = 63
 """The longest session name that PostgreSQL keeps."""
 
+OURS = " [0-9a-f]{16}$"
+"""The end of the names of all stores' sessions: the store's owner."""
+
 R = TypeVar("R")
 
 _SETTINGS = {
