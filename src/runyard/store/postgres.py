@@ -203,7 +203,6 @@ class PostgresStore(Store):
         with self._translated():
             session = self._opened(self._readers.take)
             try:
-                _let_idle(session)
                 yield PostgresSnapshot(session)
             finally:
                 self._readers.give_back(session)
@@ -261,7 +260,11 @@ class PostgresStore(Store):
             session.close()
 
     def _reader(self) -> DatabaseSession:
+        """A session for reading, which may be idle between queries: it holds no locks."""
         session = self._sessions.connect()
+        session.autocommit = True
+        session.execute("SET idle_in_transaction_session_timeout = 0")
+        session.autocommit = False
         session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         session.read_only = True
         return session
@@ -346,11 +349,6 @@ def _on(clash: Clash, table: Table[Any]) -> str:
 
 def _same_key(table: Table[Any]) -> str:
     return " AND ".join(f"t.{name} = v.{name}" for name in table.keys)
-
-
-def _let_idle(session: DatabaseSession) -> None:
-    """Allow a reading transaction to be idle between queries without a limit."""
-    session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def _is_there(session: DatabaseSession) -> bool:
