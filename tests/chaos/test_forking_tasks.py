@@ -13,17 +13,26 @@ from typing import NamedTuple
 import pytest
 
 PROGRAM = """
-import ctypes, multiprocessing, os, signal, sys, threading
+import ctypes, multiprocessing, os, signal, sys, threading, time
 import runyard as ry
 
 COUNT = 60
+
+def fork_in_c():
+    # Python hangs in the child if another thread has asked for the interpreter lock.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(600)
+    time.sleep(0.02)  # threads that ask already get it
+    child = ctypes.PyDLL(None).fork()
+    sys.setswitchinterval(before)
+    return child
 
 def forks(x, how):
     if x % 20 != 7:
         return x
     found = []
     def fork():
-        child = ctypes.PyDLL(None).fork() if how.startswith("C") else os.fork()
+        child = fork_in_c() if how.startswith("C") else os.fork()
         if child == 0:
             print("child of", x)
             if how in ("raises", "C raises"):

@@ -97,6 +97,7 @@ def test_ctrl_c_twice_ends_at_once(tmp_path: Path, way: Way, backend: str) -> No
     slow = scene.slower(600.0)
     with terminal(slow, way(slow)) as shown:
         shown.until_started(part + 1)
+        time.sleep(0.5)  # Python hears a signal late that comes just before a blocking call
         shown.press(CTRL_C)
         assert eventually(lambda: "Ctrl-C again" in shown.text), shown.end
         assert shown.process.poll() is None
