@@ -24,7 +24,7 @@ from runyard.backends.ray.cluster import (
     nodes_for_actors,
     shortage,
 )
-from runyard.backends.ray.messages import Environment, Frame
+from runyard.backends.ray.messages import Environment, ToEngine, Up, Update
 from runyard.backends.ray.worker_actor import OneWorkerBackend
 from runyard.errors import BackendError
 
@@ -87,17 +87,17 @@ def test_a_user_is_told_what_the_run_waits_for_until_a_worker_is_ready() -> None
     assert notice(2, 0, 1024, is_explicit=False) is None
 
 
-FRAMES = st.builds(
-    Frame, st.sampled_from([b"C", b"N"]), st.integers(0, 9), st.integers(0, 2**63), st.binary()
+MESSAGES = st.builds(Up, st.integers(0, 9), st.integers(0, 2**63)) | st.builds(
+    Update, st.integers(0, 9), st.binary()
 )
 
 
-@given(st.lists(FRAMES), st.integers(1, 30))
-def test_messages_are_found_however_the_stream_is_cut(sent: list[Frame], step: int) -> None:
-    data, buffer, found = b"".join(framed(*frame.parts()) for frame in sent), bytearray(), []
+@given(st.lists(MESSAGES), st.integers(1, 30))
+def test_messages_are_found_however_the_stream_is_cut(sent: list[ToEngine], step: int) -> None:
+    data, buffer, found = b"".join(framed(messages.encode(each)) for each in sent), bytearray(), []
     for start in range(0, len(data), step):
         buffer += data[start : start + step]
-        found += take_messages(buffer, Frame.decode)
+        found += take_messages(buffer, messages.decode_to_engine)
     assert found == sent
     assert not buffer
 
@@ -142,7 +142,7 @@ def test_another_version_on_a_node_is_reported(change: dict[str, str], words: st
         **(same | change),
     )  # fmt: skip
     found = shared_files.version_mismatch(environment)
-    assert words in (found.error if found else "")
+    assert words in (found.message if found else "")
     assert (found is None) == (words == "")
 
 
@@ -151,7 +151,7 @@ def test_a_report_passes_an_actor_as_its_worker_sent_it() -> None:
     report = Report(1, 2, 3, [4, b"row"], [], [], [], 0.5, True, change, failure)
     read = OneWorkerBackend.decode(memoryview(encode_report(report)))
     running = messages.Running(0, 1, 2, 0.5)
-    update = messages.ActorUpdate(1, [messages.WorkerReport(read)], running, 0, None)
+    update = messages.ActorUpdate([messages.WorkerReport(read)], running, 0, None)
     item = messages.decode_actor_update(messages.encode(update)).items[0]
     assert item == messages.WorkerReport(report)
 

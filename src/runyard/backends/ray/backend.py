@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Self
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
-from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_chunk, encode_job
+from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_job
 from runyard.backends.base import Backend, EarlyDeaths, SentChunks
 from runyard.backends.processes import ProcessesBackend
 from runyard.backends.ray import messages as wire
@@ -27,14 +27,24 @@ from runyard.backends.ray.client import (
 )
 from runyard.backends.ray.cluster import Requirements
 from runyard.backends.ray.messages import (
-    ActorLost,
-    EndRequest,
+    ActorOrder,
+    Alive,
+    Down,
+    End,
     Environment,
-    Frame,
-    OpenRequest,
+    Notice,
+    Open,
+    Order,
+    Renew,
+    Rest,
+    Rested,
+    Stop,
     TaskFiles,
+    ToEngine,
+    Up,
+    Update,
     UpdateItem,
-    UserNotice,
+    Work,
     WorkerLoss,
     WorkerReport,
 )
@@ -55,9 +65,9 @@ REST_SECONDS = 20.0
 class _ActorLane:
     """What the engine knows of one actor."""
 
-    def __init__(self) -> None:
-        self.is_up = False
-        self.generation = 0  # counts the actors and workers that the lane has had
+    def __init__(self, actor: int | None = None) -> None:
+        self.actor = actor  # its number; None: there is none
+        self.losses = 0  # workers that the actor has lost
         self.sent = SentChunks()
         self.ending: tuple[int, int, int] | None = None  # task, attempt and chunk asked to end
         self.stop_sent = 0
@@ -106,7 +116,7 @@ class RayBackend(Backend):
             settings.pop("working_dir", None)
         project = Path(job.root, folder or "") if is_local else None
         is_fresh = client.code.has_changed(job.code)
-        request = OpenRequest(
+        request = Open(
             job=encode_job(job),
             need=Requirements(
                 cpus=1.0 if job.cpus is None else job.cpus,
@@ -120,36 +130,35 @@ class RayBackend(Backend):
             runtime_env=settings,
             environment=self._environment(job, project, fresh=is_fresh),
         )
-        client.send(Frame(wire.OPEN, content=wire.encode(request)))
+        client.send(request)
 
     def send(self, lane: int, chunk: Chunk) -> None:
         logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         state = self._lanes[lane]
         state.sent.add(chunk)
-        self._connected().send(Frame(wire.CHUNK, lane, state.generation, encode_chunk(chunk)))
+        self._order(state, Work(state.losses, chunk))
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         self._forward_stops()
-        for frame in self._connected().receive(0 if self._ready else timeout):
-            self._handle(frame)
+        for message in self._connected().receive(0 if self._ready else timeout):
+            self._handle(message)
         found, self._ready = self._ready, []
         return found
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
-        if state.is_up and state.ending != wanted:
+        if state.actor is not None and state.ending != wanted:
             state.ending = wanted
-            request = wire.encode(EndRequest(*wanted, cause, reason))
-            self._connected().send(Frame(wire.END, lane, content=request))
+            self._order(state, End(*wanted, cause, reason))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
-        if not state.is_up or state.ending is not None:
+        if state.actor is None or state.ending is not None:
             return 0
         recycle = self._job.recycle if self._job else None
         if state.sent.is_used_up(recycle):
             state.sent.tasks = 0
-            self._connected().send(Frame(wire.RENEW, lane))
+            self._order(state, Renew())
         return state.sent.room(recycle)
 
     def memory(self, lane: int) -> int | None:
@@ -160,7 +169,7 @@ class RayBackend(Backend):
         return self._extent
 
     def is_up(self, lane: int) -> bool:
-        return self._lanes[lane].is_up
+        return self._lanes[lane].actor is not None
 
     def is_settled(self, lane: int) -> bool:
         self._forward_stop(lane)
@@ -187,10 +196,10 @@ class RayBackend(Backend):
 
     def _rest(self, client: DriverClient) -> bool:
         """Have every actor end what it runs; whether all did."""
-        client.send(Frame(wire.REST))
+        client.send(Rest())
         until = time.monotonic() + REST_SECONDS
         while time.monotonic() < until:
-            if any(frame.kind == wire.RESTED for frame in client.receive(0.5)):
+            if any(isinstance(each, Rested) for each in client.receive(0.5)):
                 return True
         return False
 
@@ -198,6 +207,10 @@ class RayBackend(Backend):
         if self._client is None:
             raise BackendError("this backend is closed", hint="open another one")
         return self._client
+
+    def _order(self, lane: _ActorLane, order: ActorOrder) -> None:
+        if lane.actor is not None:
+            self._connected().send(Order(lane.actor, wire.encode(order)))
 
     def _environment(self, job: Job, project: Path | None, *, fresh: bool) -> Environment:
         own = dict(os.environ) if self._connected().is_local else {}
@@ -218,32 +231,28 @@ class RayBackend(Backend):
             fresh=fresh,
         )
 
-    def _handle(self, frame: Frame) -> None:
-        if frame.kind == wire.UPDATE:
-            self._handle_update(frame.lane, frame.content)
-        elif frame.kind == wire.UP:
-            self._lanes[frame.lane] = lane = _ActorLane()
-            lane.is_up, lane.generation = True, frame.number
+    def _handle(self, message: ToEngine) -> None:
+        if isinstance(message, Update):
+            self._handle_update(message.lane, message.content)
+        elif isinstance(message, Up):
+            self._lanes[message.lane] = lane = _ActorLane(message.actor)
             # It may have a warm worker, which has had its share of tasks.
             lane.sent.tasks = (self._job.recycle or 0) if self._job else 0
-            self._lane_status.clear(frame.lane)
-            self._extent = max(self._extent, frame.lane + 1)
+            self._lane_status.clear(message.lane)
+            self._extent = max(self._extent, message.lane + 1)
             self._count_lanes()
-        elif frame.kind == wire.DOWN:
-            self._lose_actor(frame.lane, wire.decode_actor_lost(frame.content))
-        elif frame.kind == wire.NOTICE:
-            self.notices.append(frame.content.decode())
-        elif frame.kind == wire.HEARTBEAT and not self._extent:
-            self.lanes = max(1, min(self.most_lanes, frame.number))
+        elif isinstance(message, Down):
+            self._lose_actor(message)
+        elif isinstance(message, Notice):
+            self.notices.append(message.text)
+        elif isinstance(message, Alive) and not self._extent:
+            self.lanes = max(1, min(self.most_lanes, message.lanes))
 
     def _handle_update(self, number: int, content: bytes) -> None:
-        lane, update = self._lanes[number], wire.decode_actor_update(content)
-        if not lane.is_up or update.generation >> wire.WORKER_BITS != (
-            lane.generation >> wire.WORKER_BITS
-        ):
-            return
+        update = wire.decode_actor_update(content)
         for item in update.items:
             self._handle_item(number, item)
+        lane = self._lanes[number]
         task, attempt, chunk, seconds = update.running
         if task == IDLE:
             self._lane_status.idle(number)
@@ -266,7 +275,7 @@ class RayBackend(Backend):
             self._ready.append(report)
         elif isinstance(item, WorkerLoss):
             self._ready.append(item.loss._replace(lane=number))
-            lane.generation += 1
+            lane.losses += 1
             lane.sent = SentChunks()
             lane.ending = None
             lane.stop_sent = 0
@@ -274,14 +283,15 @@ class RayBackend(Backend):
         elif isinstance(item, TaskFiles):
             assert self._job is not None
             unpack_tasks(item.archive, Path(self._job.folder))
-        elif isinstance(item, UserNotice):
+        elif isinstance(item, Notice):
             self.notices.append(item.text)
         else:
             raise BackendError(item.message, hint=item.hint)
 
-    def _lose_actor(self, number: int, lost: ActorLost) -> None:
+    def _lose_actor(self, lost: Down) -> None:
         """Add the loss of a lane. If its whole node is gone, no task is to blame."""
-        if not self._lanes[number].is_up:
+        number = lost.lane
+        if not self.is_up(number):
             return
         status = self._lane_status.read(number)
         if not lost.is_alone:
@@ -297,12 +307,12 @@ class RayBackend(Backend):
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()
         self._lane_status.clear(number)
-        while self._extent and not self._lanes[self._extent - 1].is_up:
+        while self._extent and not self.is_up(self._extent - 1):
             self._extent -= 1
         self._count_lanes()
 
     def _count_lanes(self) -> None:
-        self.lanes = sum(1 for lane in self._lanes[: self._extent] if lane.is_up)
+        self.lanes = sum(map(self.is_up, range(self._extent)))
 
     def _forward_stops(self) -> None:
         for number in range(self._extent):
@@ -311,10 +321,10 @@ class RayBackend(Backend):
 
     def _forward_stop(self, number: int) -> None:
         lane, chunk = self._lanes[number], self._lane_status.stopped(number)
-        if lane.is_up and chunk > lane.stop_sent:
+        if chunk > lane.stop_sent:
             lane.stop_sent = chunk
             with contextlib.suppress(BackendError):  # the next `poll` reports it
-                self._connected().send(Frame(wire.STOP, number, chunk))
+                self._order(lane, Stop(chunk))
 
 
 def _yard_inside(job: Job, project: Path | None) -> list[str]:

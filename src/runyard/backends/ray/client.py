@@ -10,7 +10,14 @@ from importlib.util import find_spec
 from runyard.backends.base import usable_cores
 from runyard.backends.channel import Channel, Poller
 from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
-from runyard.backends.ray.messages import FAILED, HELLO, Frame, decode_failure
+from runyard.backends.ray.messages import (
+    Alive,
+    Failed,
+    ToDriver,
+    ToEngine,
+    decode_to_engine,
+    encode,
+)
 from runyard.errors import BackendError
 
 START_SECONDS = 120.0
@@ -36,7 +43,7 @@ class DriverClient:
         self._channel = Channel(self._poller, self._process.socket)
         _warm.opened(self)
         try:
-            self._wait_for_hello()
+            self._wait_until_up()
         except BaseException:
             self.close()
             raise
@@ -46,27 +53,26 @@ class DriverClient:
         """Whether the driver runs."""
         return self._process.lives
 
-    def send(self, frame: Frame) -> None:
+    def send(self, message: ToDriver) -> None:
         """Queue a message for the driver, and send what fits."""
-        self._channel.send(*frame.parts())
+        self._channel.send(encode(message))
         self._check()
 
-    def receive(self, timeout: float) -> list[Frame]:
+    def receive(self, timeout: float) -> list[ToEngine]:
         """Messages that have arrived; waits up to `timeout` for the first."""
         if self._poller.wait(timeout) and self._channel.read():
             self._heard = time.monotonic()
-        frames = self._channel.take(Frame.decode)
-        for frame in frames:
-            if frame.kind == FAILED:
-                failure = decode_failure(frame.content)
-                raise BackendError(failure.message, hint=failure.hint)
+        messages = self._channel.take(decode_to_engine)
+        for message in messages:
+            if isinstance(message, Failed):
+                raise BackendError(message.message, hint=message.hint)
         self._check()
         if time.monotonic() - self._heard > SILENT_SECONDS:
             raise BackendError(
                 f"the Ray driver process has not answered for {SILENT_SECONDS:.0f} s",
                 hint="check the cluster with `ray status`, then run `runyard resume`",
             )
-        return frames
+        return messages
 
     def wake(self) -> None:
         """Let a waiting `receive` return."""
@@ -92,12 +98,12 @@ class DriverClient:
             hint="check that the cluster's head runs, then run `runyard resume`",
         )
 
-    def _wait_for_hello(self) -> None:
+    def _wait_until_up(self) -> None:
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
-            for frame in self.receive(0.5):
-                if frame.kind == HELLO:
-                    self.room = frame.number
+            for message in self.receive(0.5):
+                if isinstance(message, Alive):
+                    self.room = message.lanes
                     return
         raise BackendError(
             f"Ray did not start within {START_SECONDS:.0f} s", hint="see what `ray status` says"
