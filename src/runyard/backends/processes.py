@@ -80,6 +80,7 @@ class ProcessesBackend(Backend):
         self._encoded_job = b""
         self._ready: list[Report | Loss] = []
         self._early_deaths = EarlyDeaths()
+        self._has_warned = False  # that a task wrote into a channel
         self._closed = False
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
@@ -173,10 +174,17 @@ class ProcessesBackend(Backend):
         try:
             reports = worker.channel.take(self.decode)
         except GarbledMessage:
-            raise BackendError(
-                f"worker {worker.number} sent bytes that are not a report",
-                hint="one of its tasks has written to a file descriptor that it did not open",
-            ) from None
+            # A task wrote into the middle of a report, which was sent while it ran.
+            worker.channel.ignore()
+            status = self._lane_status.read(worker.number)
+            self.end(worker.number, status, LossCause.WORKER_DIED, "garbled a report")
+            return False
+        if worker.channel.skipped and not self._has_warned:
+            self._has_warned = True
+            self.notices.append(
+                "a task wrote to a file descriptor that it did not open, its worker's connection "
+                "to the engine: this was dropped"
+            )
         for report in reports:
             logger.debug(
                 "lane %d: report on chunk %d, done: %d", worker.number, report.chunk,

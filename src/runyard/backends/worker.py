@@ -49,14 +49,15 @@ class ChannelClosed(Exception):
     """The running task, which the lane's status still names, closed the channel."""
 
 
-class Worker:
-    """The main thread of a worker process."""
+class WorkerProcess:
+    """What the main thread of this process does."""
 
-    def __init__(self, lane: int, channel: socket.socket) -> None:
+    def __init__(self, lane: int, channel: socket.socket, key: int) -> None:
         self._lane = lane
         self._channel = channel
+        self._key = key
         self._state = ProcessState(channel.fileno())
-        self._outbox = Outbox(channel, lane, self._state)
+        self._outbox = Outbox(channel, lane, self._state, key)
         self._was_changed = False  # by a task of this batch: check after every task
         self._spool: SpoolOutput | None = None
         self._lane_status: LaneStatusFile | None = None
@@ -67,7 +68,7 @@ class Worker:
     def serve(self) -> None:
         """Handle messages until the channel closes."""
         try:
-            for kind, content in received(self._channel, _split):
+            for kind, content in received(self._channel, _split, self._key):
                 if kind == CHUNK:
                     self._run(decode_chunk(content))
                 elif kind == JOB:
@@ -219,7 +220,7 @@ def _note_chdir(event: str, _: tuple[Any, ...]) -> None:
         touched.add(True)
 
 
-def main(lane: int, channel: socket.socket) -> int:
+def main(lane: int, channel: socket.socket, key: int) -> int:
     """Be a worker until the engine closes the channel; returns the exit code."""
     with contextlib.suppress(Exception):
         faulthandler.enable(file=2)
@@ -228,7 +229,7 @@ def main(lane: int, channel: socket.socket) -> int:
     os.register_at_fork(after_in_child=channel.close)
     code = 0
     try:
-        Worker(lane, channel).serve()
+        WorkerProcess(lane, channel, key).serve()
     except Tainted:
         pass
     except ChannelClosed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import secrets
 import selectors
 import socket
 import time
@@ -94,8 +95,9 @@ class WorkerPool:
     def _forked(self, number: int) -> WorkerHandle:
         mine, theirs = socket.socketpair()
         streams = [_stream(descriptor) for descriptor in (1, 2)]
+        key = secrets.randbits(64)
         try:
-            message = MESSAGE.pack(FORK, number, 0)
+            message = MESSAGE.pack(FORK, number, key)
             socket.send_fds(self._control, [message], [theirs.fileno(), *streams])
         except OSError:
             self.is_lost = True
@@ -103,7 +105,7 @@ class WorkerPool:
             theirs.close()
             for stream in streams:
                 os.close(stream)
-        channel = Channel(self.poller, mine)
+        channel = Channel(self.poller, mine, key=key)
         channel.owner = worker = WorkerHandle(number, channel)
         return worker
 
