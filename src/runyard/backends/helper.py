@@ -14,10 +14,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, Generic, Protocol, TypeVar
+from typing import BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from runyard import interrupts
 from runyard.backends import tree
+from runyard.backends.channel import Poller
 
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
 
@@ -33,10 +34,15 @@ class HelperProcess:
     readers of those streams waiting.
     """
 
+    end_seconds: ClassVar[float]
+    """How long it may take to end everything that it started."""
+
     def __init__(
         self, module: str, *args: object, environment: Mapping[str, str] | None = None
     ) -> None:
+        self.code = LoadedCode()  # what it, or a process that it started, may have loaded
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+        self.poller = Poller()
         self.socket, theirs = socket.socketpair()
         code = _START.format(path=_module_path(), module=module, fd=theirs.fileno(), args=args)
         try:
@@ -50,15 +56,10 @@ class HelperProcess:
                 env=environment,
             )
         except BaseException:
-            self.close()
+            self.abandon()
             raise
         finally:
             theirs.close()
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self.process.pid
 
     @property
     def lives(self) -> bool:
@@ -77,17 +78,20 @@ class HelperProcess:
         return "\n".join(line.rstrip() for line in text.splitlines()[-most:])
 
     def close(self) -> None:
-        """Close the descriptors, after which it ends."""
-        self.socket.close()
-        self._log.close()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it has ended, and kill it after this time."""
+        """Close every descriptor, after which it ends everything; wait for that."""
+        self.abandon()
+        self.resume()
         try:
-            self.process.wait(seconds)
+            self.process.wait(self.end_seconds)
         except subprocess.TimeoutExpired:
             tree.kill_tree(self.process.pid)
             self.process.wait()
+
+    def abandon(self) -> None:
+        """Close every descriptor."""
+        self.poller.close()  # first: a forked child must not unregister what its parent waits for
+        self.socket.close()
+        self._log.close()
 
 
 def _module_path() -> list[str]:

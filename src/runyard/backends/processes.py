@@ -84,7 +84,7 @@ class ProcessesBackend(Backend):
         self._closed = False
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        if self._pool.is_outdated(job.code):
+        if self._pool.code.has_changed(job.code):
             self._pool.close()
             self._pool = self._new_pool()
         self._job = job

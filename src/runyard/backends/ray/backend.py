@@ -177,7 +177,7 @@ class RayBackend(Backend):
 
     def wake(self) -> None:
         if self._client is not None:
-            self._client.wake()
+            self._client.poller.wake()
 
     def close(self) -> None:
         client, self._client = self._client, None

@@ -8,8 +8,8 @@ import time
 from importlib.util import find_spec
 
 from runyard.backends.base import usable_cores
-from runyard.backends.channel import Channel, Poller
-from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
+from runyard.backends.channel import Channel
+from runyard.backends.helper import HelperProcess, WarmCache
 from runyard.backends.ray.messages import (
     Alive,
     Failed,
@@ -24,34 +24,27 @@ START_SECONDS = 120.0
 SILENT_SECONDS = 60.0
 """How long the driver may be silent before it is given up."""
 
-END_SECONDS = 30.0
 
-
-class DriverClient:
+class DriverClient(HelperProcess):
     """A driver process with its Ray and its actors, and the channel to it."""
+
+    end_seconds = 30.0
 
     def __init__(self, address: str | None, cores: int) -> None:
         """Start a driver that joins a cluster, or starts a Ray with this number of cores."""
+        super().__init__("runyard.backends.ray.driver", address, cores)
         self.address = address
         self.cores = cores
         self.is_local = address is None
-        self.code = LoadedCode()  # what its actors may have loaded
         self.room = 0  # how many actors fit, with one core each
         self._heard = time.monotonic()
-        self._process = HelperProcess("runyard.backends.ray.driver", address, cores)
-        self._poller = Poller()
-        self._channel = Channel(self._poller, self._process.socket)
+        self._channel = Channel(self.poller, self.socket)
         _warm.opened(self)
         try:
             self._wait_until_up()
         except BaseException:
             self.close()
             raise
-
-    @property
-    def lives(self) -> bool:
-        """Whether the driver runs."""
-        return self._process.lives
 
     def send(self, message: ToDriver) -> None:
         """Queue a message for the driver, and send what fits."""
@@ -60,7 +53,7 @@ class DriverClient:
 
     def receive(self, timeout: float) -> list[ToEngine]:
         """Messages that have arrived; waits up to `timeout` for the first."""
-        if self._poller.wait(timeout) and self._channel.read():
+        if self.poller.wait(timeout) and self._channel.read():
             self._heard = time.monotonic()
         messages = self._channel.take(decode_to_engine)
         for message in messages:
@@ -74,25 +67,14 @@ class DriverClient:
             )
         return messages
 
-    def wake(self) -> None:
-        """Let a waiting `receive` return."""
-        self._poller.wake()
-
-    def close(self) -> None:
-        """Close the socket, after which the driver ends everything; wait for that."""
-        self.abandon()
-        self._process.wait(END_SECONDS)
-
     def abandon(self) -> None:
-        """Close every descriptor."""
         _warm.closed(self)
-        self._poller.close()
-        self._process.close()
+        super().abandon()
 
     def _check(self) -> None:
         if not self._channel.is_broken and not self._channel.at_end:
             return
-        lines = self._process.last_lines()
+        lines = self.last_lines()
         raise BackendError(
             "the Ray driver process died" + (f"; its last output:\n{lines}" if lines else ""),
             hint="check that the cluster's head runs, then run `runyard resume`",
