@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import resource
 import socket
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.lane_status import LaneStatusFile
+from runyard.attempt.memory import limit_memory
 from runyard.attempt.output import OutputCapture, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
 from runyard.attempt.program import Program
@@ -63,7 +63,6 @@ class WorkerProcess:
         self._lane_status: LaneStatusFile | None = None
         self._runner: Runner | None = None
         self._failure: SystemFailure | None = None  # why this batch can't begin here
-        self._limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_DATA,)}
 
     def serve(self) -> None:
         """Handle messages until the channel closes."""
@@ -99,7 +98,7 @@ class WorkerProcess:
             self._failure = SystemFailure.of(error)
             return
         enter(self._runner)
-        self._limit_memory(job.memory)
+        limit_memory(job.memory)
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = False
 
@@ -189,29 +188,12 @@ class WorkerProcess:
         if self._lane_status is not None:
             self._lane_status.close()
             self._lane_status = None
-        self._limit_memory(None)
-
-    def _limit_memory(self, extra: int | None) -> None:
-        """Let a task use this much more than the idle worker."""
-        for kind, (soft, hard) in self._limits.items():
-            wanted = soft if extra is None else _data_size() + extra
-            if hard != resource.RLIM_INFINITY:
-                wanted = min(wanted, hard)
-            resource.setrlimit(kind, (wanted, hard))
+        limit_memory(None)
 
 
 def _split(message: memoryview) -> tuple[bytes, bytes]:
     """A message's kind and its content."""
     return bytes(message[:1]), bytes(message[1:])
-
-
-def _data_size() -> int:
-    """Bytes of data that this process has mapped; what RLIMIT_DATA counts."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmData:")[2].split()[0]) * 1024
-    except (OSError, IndexError):
-        return 64 * 1024 * 1024
 
 
 def _note_chdir(event: str, _: tuple[Any, ...]) -> None:
