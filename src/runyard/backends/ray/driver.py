@@ -113,17 +113,15 @@ class Driver:
         self._state = cluster.current_state()
         by_cores = sum(int(offer.get("CPU", 0)) for offer in self._state.free.values())
         await self._tell(Alive(by_cores))
-        ends = [asyncio.ensure_future(each) for each in (self._read(), self._watch_head())]
-        self._spawn(self._watch_nodes())
-        self._spawn(self._send_heartbeats())
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        parts = (self._read(), self._watch_head(), self._watch_nodes(), self._send_heartbeats())
+        work = [asyncio.ensure_future(part) for part in parts]
+        ended, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         if not self.lost_head:
             leaving = [asyncio.ensure_future(each.leave()) for each in self._actors.values()]
             if leaving:
                 await asyncio.wait(leaving, timeout=LEAVE_SECONDS)
-        for each in ends:
-            if each.done():
-                each.result()
+        for each in ended:
+            each.result()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
