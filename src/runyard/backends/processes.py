@@ -179,7 +179,8 @@ class ProcessesBackend(Backend):
             status = self._lane_status.read(worker.number)
             self.end(worker.number, status, LossCause.WORKER_DIED, "garbled a report")
             return False
-        if worker.channel.skipped and not self._has_warned:
+        skipped, worker.channel.skipped = worker.channel.skipped, 0
+        if skipped and not self._has_warned:
             self._has_warned = True
             self.notices.append(
                 "a task wrote to a file descriptor that it did not open, its worker's connection "
