@@ -150,10 +150,8 @@ def test_a_report_passes_an_actor_as_its_worker_sent_it() -> None:
     change, failure = StateChange(3, "the umask", True), SystemFailure("no room", is_full=True)
     report = Report(1, 2, 3, [4, b"row"], [], [], [], 0.5, True, change, failure)
     read = OneWorkerBackend.decode(memoryview(encode_report(report)))
-    running = messages.Running(0, 1, 2, 0.5)
-    update = messages.ActorUpdate([messages.WorkerReport(read)], running, 0, None)
-    item = messages.decode_actor_update(messages.encode(update)).items[0]
-    assert item == messages.WorkerReport(report)
+    update = messages.encode(messages.ActorUpdate(reports=[read]))
+    assert messages.decode_actor_update(update).reports == [report]
 
 
 @pytest.mark.parametrize("length", [8, 60])

@@ -28,6 +28,7 @@ from runyard.backends.ray.client import (
 from runyard.backends.ray.cluster import Requirements
 from runyard.backends.ray.messages import (
     ActorOrder,
+    ActorUpdate,
     Alive,
     Down,
     End,
@@ -35,18 +36,13 @@ from runyard.backends.ray.messages import (
     Notice,
     Open,
     Order,
-    Renew,
     Rest,
     Rested,
     Stop,
-    TaskFiles,
     ToEngine,
     Up,
     Update,
-    UpdateItem,
     Work,
-    WorkerLoss,
-    WorkerReport,
 )
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
@@ -65,9 +61,9 @@ REST_SECONDS = 20.0
 class _ActorLane:
     """What the engine knows of one actor."""
 
-    def __init__(self, actor: int | None = None) -> None:
+    def __init__(self, actor: int | None = None, losses: int = 0) -> None:
         self.actor = actor  # its number; None: there is none
-        self.losses = 0  # workers that the actor has lost
+        self.losses = losses  # workers that the actor has lost
         self.sent = SentChunks()
         self.ending: tuple[int, int, int] | None = None  # task, attempt and chunk asked to end
         self.stop_sent = 0
@@ -157,8 +153,7 @@ class RayBackend(Backend):
             return 0
         recycle = self._job.recycle if self._job else None
         if state.sent.is_used_up(recycle):
-            state.sent.tasks = 0
-            self._order(state, Renew())
+            state.sent.tasks = 0  # the actor has its worker replaced
         return state.sent.room(recycle)
 
     def memory(self, lane: int) -> int | None:
@@ -233,11 +228,9 @@ class RayBackend(Backend):
 
     def _handle(self, message: ToEngine) -> None:
         if isinstance(message, Update):
-            self._handle_update(message.lane, message.content)
+            self._handle_update(message.lane, wire.decode_actor_update(message.content))
         elif isinstance(message, Up):
-            self._lanes[message.lane] = lane = _ActorLane(message.actor)
-            # It may have a warm worker, which has had its share of tasks.
-            lane.sent.tasks = (self._job.recycle or 0) if self._job else 0
+            self._lanes[message.lane] = _ActorLane(message.actor)
             self._lane_status.clear(message.lane)
             self._extent = max(self._extent, message.lane + 1)
             self._count_lanes()
@@ -248,45 +241,33 @@ class RayBackend(Backend):
         elif isinstance(message, Alive) and not self._extent:
             self.lanes = max(1, min(self.most_lanes, message.lanes))
 
-    def _handle_update(self, number: int, content: bytes) -> None:
-        update = wire.decode_actor_update(content)
-        for item in update.items:
-            self._handle_item(number, item)
+    def _handle_update(self, number: int, update: ActorUpdate) -> None:
+        assert self._job is not None
         lane = self._lanes[number]
+        for archive in update.files:
+            unpack_tasks(archive, Path(self._job.folder))
+        for report in update.reports:
+            logger.debug("lane %d: report on chunk %d, done: %d", number, report.chunk, report.done)
+            self._early_deaths.reset()
+            lane.sent.take(report)
+            self._ready.append(report._replace(lane=number))
+        if update.loss is not None:
+            self._ready.append(update.loss._replace(lane=number))
+            self._lanes[number] = lane = _ActorLane(lane.actor, lane.losses + 1)
+            self._lane_status.clear(number)
+        self.notices.extend(update.notices)
+        if update.failure is not None:
+            raise BackendError(update.failure.message, hint=update.failure.hint)
         task, attempt, chunk, seconds = update.running
         if task == IDLE:
             self._lane_status.idle(number)
         elif chunk in lane.sent.ids:
-            assert self._job is not None
             since = perf_counter() - seconds
             self._lane_status.writer(number)(self._job.batch, task, attempt, chunk, since)
         if lane.ending is not None and lane.ending != (task, attempt, chunk):
             lane.ending = None
         lane.stop_seen = update.stopped
         lane.memory = update.memory
-
-    def _handle_item(self, number: int, item: UpdateItem) -> None:
-        lane = self._lanes[number]
-        if isinstance(item, WorkerReport):
-            report = item.report._replace(lane=number)
-            logger.debug("lane %d: report on chunk %d, done: %d", number, report.chunk, report.done)
-            self._early_deaths.reset()
-            lane.sent.take(report)
-            self._ready.append(report)
-        elif isinstance(item, WorkerLoss):
-            self._ready.append(item.loss._replace(lane=number))
-            lane.losses += 1
-            lane.sent = SentChunks()
-            lane.ending = None
-            lane.stop_sent = 0
-            self._lane_status.clear(number)
-        elif isinstance(item, TaskFiles):
-            assert self._job is not None
-            unpack_tasks(item.archive, Path(self._job.folder))
-        elif isinstance(item, Notice):
-            self.notices.append(item.text)
-        else:
-            raise BackendError(item.message, hint=item.hint)
 
     def _lose_actor(self, lost: Down) -> None:
         """Add the loss of a lane. If its whole node is gone, no task is to blame."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runyard.attempt.lane_status import IDLE
 from runyard.attempt.wire import Chunk, Loss, LossCause, Report
 from runyard.backends.ray.cluster import Requirements
 
@@ -82,10 +83,6 @@ class Work(_Message):
     chunk: Chunk
 
 
-class Renew(_Message):
-    """Start a fresh worker before the next chunk."""
-
-
 class Stop(_Message):
     """Start nothing more of this chunk or earlier ones."""
 
@@ -147,24 +144,6 @@ class OpenReply(msgspec.Struct, frozen=True):
     failure: Failed | None = None
 
 
-class WorkerReport(_Message):
-    """A report of the lane's worker, as the worker encoded it."""
-
-    report: Report
-
-
-class WorkerLoss(_Message):
-    """The lane's worker died or was ended."""
-
-    loss: Loss
-
-
-class TaskFiles(_Message):
-    """Folders of ended tasks from a node that doesn't see the yard: a tar archive."""
-
-    archive: bytes
-
-
 class Running(NamedTuple):
     """What a lane is running, as its actor saw it."""
 
@@ -174,20 +153,21 @@ class Running(NamedTuple):
     seconds: float
 
 
-UpdateItem = WorkerReport | WorkerLoss | TaskFiles | Notice | Failed
+class ActorUpdate(msgspec.Struct):
+    """What happened on an actor since its last update, in this order."""
 
-
-class ActorUpdate(msgspec.Struct, frozen=True):
-    """What happened on an actor since its last update."""
-
-    items: list[UpdateItem]
-    running: Running
-    stopped: int  # the last `Stop` that it has seen
-    memory: int | None  # bytes that its task uses, if there is a limit
+    files: list[bytes] = []  # archives with folders of ended tasks, if it doesn't see the yard
+    reports: list[Report] = []
+    loss: Loss | None = None  # of the worker that made the reports
+    notices: list[str] = []  # for the user
+    failure: Failed | None = None  # why it can't continue
+    running: Running = Running(IDLE, 0, 0, 0.0)
+    stopped: int = 0  # the last `Stop` that it has seen
+    memory: int | None = None  # bytes that its task uses, if there is a limit
 
 
 ToDriver = Open | Order | Rest
-ActorOrder = Work | Renew | Stop | End
+ActorOrder = Work | Stop | End
 ToEngine = Alive | Up | Down | Update | Notice | Failed | Rested
 
 encode = msgspec.msgpack.Encoder().encode

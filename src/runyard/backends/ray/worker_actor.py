@@ -18,7 +18,6 @@ import queue
 import shutil
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -35,15 +34,9 @@ from runyard.backends.ray.messages import (
     End,
     Environment,
     Failed,
-    Notice,
     OpenReply,
     Running,
     Stop,
-    TaskFiles,
-    UpdateItem,
-    Work,
-    WorkerLoss,
-    WorkerReport,
 )
 from runyard.backends.ray.shared_files import (
     local_path,
@@ -95,8 +88,7 @@ class WorkerActor:
         self._home = os.getcwd()  # where Ray unpacked a `working_dir` from the network
         self._folder = _make_folder()
         self._orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._items: deque[tuple[int, UpdateItem]] = deque()  # with their approximate sizes
-        self._urgent = False  # the next update should not wait
+        self._is_urgent = False  # the next update should not wait
         self._backend: ProcessesBackend | None = None
         self._lane_status: LaneStatusFile | None = None
         self._own_batch: Path | None = None  # the batch's files, if the yard is not seen from here
@@ -114,7 +106,7 @@ class WorkerActor:
 
     def hurry(self) -> None:
         """Let a waiting `update` return at once."""
-        self._urgent = True
+        self._is_urgent = True
         self._wake()
 
     def _wake(self) -> None:
@@ -137,27 +129,21 @@ class WorkerActor:
             return wire.encode(OpenReply(failure=_failure(error)))
 
     def update(self, patience: float) -> bytes:
-        """Work, until something happens; while a task runs at most for `patience`."""
-        begun = time.monotonic()
-        while not self._urgent:
-            waited = time.monotonic() - begun
-            has_news = self._items or self._running().task != IDLE
-            if waited > UPDATE_SECONDS or (waited > patience and has_news):
-                break
-            try:
-                self._step()
-            except Exception as error:  # such as a full disk, or a lost supervisor
-                self.rest()
-                failed = _failure(error)
-                message = f"on {platform.node()}: {failed.message}"
-                self._add(Failed(message, failed.hint))
-        items, size = [], 0
-        while self._items and size < UPDATE_BYTES:
-            more, item = self._items.popleft()
-            size += more
-            items.append(item)
-        self._urgent = bool(self._items)
-        return wire.encode(ActorUpdate(items, self._running(), self._stopped, self._memory))
+        """Work until something happens, while a task runs at most for `patience`; tell about it."""
+        news, begun = ActorUpdate(), time.monotonic()
+        try:
+            while not self._step(news) and not self._is_urgent:
+                waited = time.monotonic() - begun
+                has_news = news.reports or self._running().task != IDLE
+                if waited > UPDATE_SECONDS or (waited > patience and has_news):
+                    break
+        except Exception as error:  # such as a full disk, or a lost supervisor
+            self.rest()
+            news.failure = _failure(error)
+            news.failure.message = f"on {platform.node()}: {news.failure.message}"
+        self._is_urgent = False
+        news.running, news.stopped, news.memory = self._running(), self._stopped, self._memory
+        return wire.encode(news)
 
     def rest(self) -> None:
         """End the batch and the task that still runs."""
@@ -167,7 +153,6 @@ class WorkerActor:
             backend.close()
         if lane_status is not None:
             lane_status.close(remove=True)
-        self._items.clear()
         self._memory = None
         if self._own_batch is not None:
             shutil.rmtree(self._own_batch, ignore_errors=True)
@@ -202,7 +187,7 @@ class WorkerActor:
             folder = str(self._own_batch)
         self._lane_status = LaneStatusFile(self._folder / "lane_status", 1, create=True)
         self._orders = queue.SimpleQueue()
-        self._losses, self._stopped, self._urgent = 0, 0, False
+        self._losses, self._stopped, self._is_urgent = 0, 0, False
         self._has_limit = job.memory is not None
         self._backend = OneWorkerBackend(1, environment.variables)
         self._backend.open(
@@ -217,49 +202,55 @@ class WorkerActor:
             ),
             self._lane_status,
         )
+        if job.recycle is not None:  # a warm worker has had a share of tasks
+            self._backend.renew(0)
         return OpenReply()
 
-    def _step(self) -> None:
-        """Follow the orders that are here, then wait a moment for reports."""
+    def _step(self, news: ActorUpdate) -> bool:
+        """Follow orders, then wait a moment for reports; whether the news is to be told at once."""
         backend = self._backend
         if backend is None:  # it failed, and the engine does not know that yet
             time.sleep(POLL_SECONDS)
-            return
-        with contextlib.suppress(queue.Empty):
-            # Orders that follow one for a fresh worker are meant for that worker.
-            while not backend.is_renewing(0):
-                self._follow(backend, wire.decode_actor_order(self._orders.get_nowait()))
-        found = backend.poll(POLL_SECONDS)
-        if self._has_limit and self._running().task != IDLE:
-            self._memory = backend.memory(0)
-        if self._own_batch is not None and found:
-            self._add_task_files(self._own_batch)
+            return False
+        stopped = self._stopped
+        self._follow_orders(backend)
+        found = backend.poll(0.0 if self._stopped > stopped else POLL_SECONDS)
         for each in found:
             if isinstance(each, Loss):
                 self._losses += 1
-                self._add(WorkerLoss(each))
+                news.loss = each
             else:
-                # The end of a chunk lets the next one come; earlier results can wait a little.
-                size = _size(each)
-                self._add(WorkerReport(each), size, urgent=each.finished or size > UPDATE_BYTES)
+                news.reports.append(each)
+        if self._has_limit and self._running().task != IDLE:
+            self._memory = backend.memory(0)
+        if self._own_batch is not None and found:
+            self._take_task_files(self._own_batch, news)
         while backend.notices:
-            self._add(Notice(f"on {platform.node()}: {backend.notices.popleft()}"))
+            news.notices.append(f"on {platform.node()}: {backend.notices.popleft()}")
+        # The end of a chunk lets the next one come; earlier results can wait a little.
+        return bool(
+            self._stopped > stopped or news.loss or news.notices
+            or any(report.finished for report in news.reports)
+            or sum(map(len, news.files)) + sum(map(_size, news.reports)) > UPDATE_BYTES
+        )  # fmt: skip
+
+    def _follow_orders(self, backend: ProcessesBackend) -> None:
+        backend.room(0)  # has a worker that had its share of tasks replaced
+        with contextlib.suppress(queue.Empty):
+            while not backend.is_renewing(0):  # what follows is meant for the fresh worker
+                self._follow(backend, wire.decode_actor_order(self._orders.get_nowait()))
 
     def _follow(self, backend: ProcessesBackend, order: ActorOrder) -> None:
         assert self._lane_status is not None
-        if isinstance(order, Work):
-            if order.losses == self._losses:  # else it was meant for a worker that is gone
-                backend.send(0, order.chunk)
-        elif isinstance(order, Stop):
+        if isinstance(order, Stop):
             self._lane_status.stop(0, order.chunk)
-            self._stopped, self._urgent = order.chunk, True
+            self._stopped = order.chunk
         elif isinstance(order, End):
             status = self._lane_status.read(0)
-            meant = order.task, order.attempt, order.chunk
-            if (status.task, status.attempt, status.chunk) == meant:
+            if status[1:4] == (order.task, order.attempt, order.chunk):
                 backend.end(0, status, order.cause, order.reason)
-        else:
-            backend.renew(0)
+        elif order.losses == self._losses:  # else it was meant for a worker that is gone
+            backend.send(0, order.chunk)
 
     def _running(self) -> Running:
         if self._lane_status is None:
@@ -267,24 +258,17 @@ class WorkerActor:
         status = self._lane_status.read(0)
         return Running(status.task, status.attempt, status.chunk, status.seconds)
 
-    def _add(self, item: UpdateItem, size: int = 1000, *, urgent: bool = True) -> None:
-        self._items.append((size, item))
-        self._urgent |= urgent
-
-    def _add_task_files(self, batch: Path) -> None:
-        """Send the files of ended tasks, ahead of the reports that they ended."""
+    def _take_task_files(self, batch: Path, news: ActorUpdate) -> None:
         archive, too_large = pack_tasks(batch, lambda: self._running()[:2])
         if archive:
-            self._add(TaskFiles(archive), len(archive))
+            news.files.append(archive)
         for folder in too_large:
             kept = Path(tempfile.mkdtemp(prefix="runyard-kept-"))
             shutil.move(folder, kept)
             task, attempt = folder.parent.name, folder.name
-            self._add(
-                Notice(
-                    f"the files of task {task} are too large to send: they are on "
-                    f"{platform.node()} in {kept / attempt}"
-                )
+            news.notices.append(
+                f"the files of task {task} are too large to send: they are on "
+                f"{platform.node()} in {kept / attempt}"
             )
 
 
