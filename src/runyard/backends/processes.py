@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 CUT_OFF_SECONDS = 1.0
 """How long a worker that closed its channel has to exit by itself, with a telling exit code."""
 
+_TRY = "try `python -c 'import runyard'` with the same interpreter"
+
 
 class ProcessesBackend(Backend):
     """One worker process per lane."""
@@ -209,7 +211,8 @@ class ProcessesBackend(Backend):
         if not worker.renewing or worker.sent.ids:
             reason = _death(exit_status)
             was_running = self._lose(worker, reason, clean_exit=exit_status == 0)
-            self._count_death(was_running, f"workers die as soon as they start: {reason}")
+            if self._early_deaths.add(was_running=was_running):
+                raise BackendError(f"workers die as soon as they start: {reason}", hint=_TRY)
         self._restart(worker)
 
     def _replace_pool(self) -> None:
@@ -224,8 +227,9 @@ class ProcessesBackend(Backend):
             self._lose(worker, "the supervisor of the workers died", shared=len(busy) > 1)
         lines = pool.last_lines()
         pool.close()
-        message = "the supervisor of the workers dies as soon as it starts"
-        self._count_death(bool(busy), f"{message}: {lines}" if lines else message)
+        if self._early_deaths.add(was_running=bool(busy)):
+            message = "the supervisor of the workers dies as soon as it starts"
+            raise BackendError(f"{message}: {lines}" if lines else message, hint=_TRY)
         self.notices.append("the supervisor of the workers died and was replaced")
         self._pool = self._new_pool()
         for worker in self._pool.workers:
@@ -257,15 +261,6 @@ class ProcessesBackend(Backend):
             )
         )  # fmt: skip
         return status.task != IDLE
-
-    def _count_death(self, was_running: bool, message: str) -> None:
-        """Give up when too many workers in a row die before they achieve anything."""
-        if was_running:
-            self._early_deaths.reset()
-        elif self._early_deaths.add():
-            raise BackendError(
-                message, hint="try `python -c 'import runyard'` with the same interpreter"
-            )
 
     def _restart(self, worker: WorkerHandle) -> None:
         if not self._lane_status.path.exists():

@@ -275,15 +275,13 @@ class RayBackend(Backend):
         if not self.is_up(number):
             return
         status = self._lane_status.read(number)
-        if not lost.is_alone:
-            status = status._replace(task=IDLE)
-        if status.task != IDLE or not lost.is_alone:
-            self._early_deaths.reset()
-        elif self._early_deaths.add():
+        if self._early_deaths.add(was_running=status.task != IDLE or not lost.is_alone):
             raise BackendError(
                 f"workers on Ray die as soon as they start: {lost.reason}",
                 hint="see Ray's own logs of the node",
             )
+        if not lost.is_alone:
+            status = status._replace(task=IDLE)
         logger.debug("lane %d: lost its actor: %s", number, lost.reason)
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()

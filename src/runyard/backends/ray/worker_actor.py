@@ -51,7 +51,7 @@ UPDATE_SECONDS = 2.0
 """The longest time between two updates, so that the driver knows that the actor lives."""
 
 UPDATE_BYTES = 4 * 1024 * 1024
-"""About the most bytes of an update; what is more waits for the next."""
+"""An update with more bytes is sent at once."""
 
 PREFIX = "runyard-actor-"
 
