@@ -96,7 +96,6 @@ class ProcessesBackend(Backend):
             worker.channel.send(JOB, self._encoded_job)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         worker = self._pool.workers[lane]
         worker.sent.add(chunk)
         worker.channel.send(CHUNK, encode_chunk(chunk))
@@ -189,10 +188,6 @@ class ProcessesBackend(Backend):
                 "to the engine: this was dropped"
             )
         for report in reports:
-            logger.debug(
-                "lane %d: report on chunk %d, done: %d", worker.number, report.chunk,
-                report.done,
-            )  # fmt: skip
             self._early_deaths.reset()
             worker.sent.take(report)
             self._ready.append(report)

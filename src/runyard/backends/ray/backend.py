@@ -129,7 +129,6 @@ class RayBackend(Backend):
         client.send(request)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         state = self._lanes[lane]
         state.sent.add(chunk)
         self._order(state, Work(state.losses, chunk))
@@ -247,7 +246,6 @@ class RayBackend(Backend):
         for archive in update.files:
             unpack_tasks(archive, Path(self._job.folder))
         for report in update.reports:
-            logger.debug("lane %d: report on chunk %d, done: %d", number, report.chunk, report.done)
             self._early_deaths.reset()
             lane.sent.take(report)
             self._ready.append(report._replace(lane=number))
