@@ -29,7 +29,7 @@ from runyard.backends.ray import cluster
 from runyard.backends.ray import messages as wire
 from runyard.backends.ray.actor_handle import ActorHandle, actor_key, shared, start_actor
 from runyard.backends.ray.archives import pack_project
-from runyard.backends.ray.cluster import ClusterState, answers
+from runyard.backends.ray.cluster import Node, answers
 from runyard.backends.ray.messages import (
     Alive,
     Down,
@@ -98,7 +98,7 @@ class Driver:
         self._local = local  # Ray was started for this process
         self._actors: dict[int, ActorHandle] = {}  # by number
         self._started = 0  # actors so far
-        self._state = ClusterState()
+        self._nodes: dict[str, Node] = {}
         self._gone_nodes: set[str] = set()
         self._batch: _Batch | None = None
         self._has_batch = asyncio.Event()
@@ -110,8 +110,8 @@ class Driver:
     async def serve(self) -> None:
         """Serve the engine until it or the cluster's head is gone."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._engine)
-        self._state = cluster.current_state()
-        by_cores = sum(int(offer.get("CPU", 0)) for offer in self._state.free.values())
+        self._nodes = cluster.current_nodes()
+        by_cores = sum(int(node.free.get("CPU", 0)) for node in self._nodes.values())
         await self._tell(Alive(by_cores))
         parts = (self._read(), self._watch_head(), self._watch_nodes(), self._send_heartbeats())
         work = [asyncio.ensure_future(part) for part in parts]
@@ -146,9 +146,9 @@ class Driver:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             with contextlib.suppress(Exception):  # `_watch_head` acts when Ray does not answer
-                state = await asyncio.to_thread(cluster.current_state)
-                self._gone_nodes &= state.total.keys()
-                self._state = state.without(self._gone_nodes)
+                nodes = await asyncio.to_thread(cluster.current_nodes)
+                self._gone_nodes &= nodes.keys()
+                self._nodes = {n: node for n, node in nodes.items() if n not in self._gone_nodes}
             await self._scale()
             idle = time.monotonic() - self._closed > IDLE_SECONDS
             if self._batch is None and idle and not self._local:
@@ -162,7 +162,7 @@ class Driver:
         request = self._batch.request
         starting = Counter(actor.node for actor in self._actors.values() if not actor.host)
         nodes = cluster.nodes_for_actors(
-            self._state, request.need, starting=starting, most=request.workers - len(self._actors)
+            self._nodes, request.need, starting=starting, most=request.workers - len(self._actors)
         )
         taken = {actor.lane for actor in self._actors.values()}
         free = (lane for lane in range(request.workers) if lane not in taken)
@@ -179,18 +179,18 @@ class Driver:
 
     async def _explain_shortage(self, batch: _Batch) -> None:
         need, waited = batch.request.need, time.monotonic() - batch.opened
-        if not self._actors and not cluster.could_ever_fit(self._state, need):
+        if not self._actors and not cluster.could_ever_fit(self._nodes, need):
             if waited > JOINING_SECONDS:
                 await self._fail(
                     f"no node of the Ray cluster has what a task needs ({need}); "
-                    + cluster.closest_node(self._state, need),
+                    + cluster.closest_node(self._nodes, need),
                     "ask for less (cpus, gpus, memory, resources), or add a node",
                 )
         elif waited > NOTICE_SECONDS and not batch.has_warned:
             batch.has_warned = True
             ready = sum(1 for actor in self._actors.values() if actor.host)
             text = cluster.shortage(
-                self._state, need, ready=ready, starting=len(self._actors) - ready,
+                self._nodes, need, ready=ready, starting=len(self._actors) - ready,
                 wanted=batch.request.workers, is_explicit=batch.request.is_explicit,
             )  # fmt: skip
             if text is not None:
@@ -245,12 +245,12 @@ class Driver:
             if self._early_deaths.add() or is_fatal:
                 await self._fail(f"a worker on Ray can't start: {text}")
                 return
-        is_alone = answers(self._state.addresses.get(actor.node, ""))
+        is_alone = actor.node in self._nodes and answers(self._nodes[actor.node].address)
         reason = f"its process on {actor.host} died"
         if not is_alone:
             reason = f"its node {actor.host or actor.node[:8]} is gone"
             self._gone_nodes.add(actor.node)
-            self._state = self._state.without(self._gone_nodes)
+            self._nodes.pop(actor.node, None)
             if self._batch is not None:
                 self._batch.copy_again()
         await self._tell(Down(actor.lane, is_alone, reason))
