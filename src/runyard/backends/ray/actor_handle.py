@@ -54,6 +54,10 @@ class ActorHandle:
             self.hurry()
             with contextlib.suppress(Exception):
                 await self._call("leave")
+        self.kill()
+
+    def kill(self) -> None:
+        """End it by force."""
         import ray
 
         with contextlib.suppress(Exception):

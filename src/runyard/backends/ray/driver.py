@@ -203,11 +203,15 @@ class Driver:
         try:
             await actor.hello()
             self._early_deaths.reset()
-            while await self._has_batch.wait() and actor.number in self._actors:
-                assert self._batch is not None
-                await self._run_batch(actor, self._batch)
+            while True:
+                await self._has_batch.wait()
+                if actor.number not in self._actors:
+                    return
+                if self._batch is not None:  # else it has failed already
+                    await self._run_batch(actor, self._batch)
         except Exception as error:
             if self._actors.pop(actor.number, None) is not None:
+                actor.kill()
                 await self._lose(actor, error)
         finally:
             actor.rested.set()
