@@ -120,6 +120,9 @@ class Driver:
             leaving = [asyncio.ensure_future(each.leave()) for each in self._actors.values()]
             if leaving:
                 await asyncio.wait(leaving, timeout=LEAVE_SECONDS)
+        self._writer.close()
+        with contextlib.suppress(OSError):  # TimeoutError is one
+            await asyncio.wait_for(self._writer.wait_closed(), LEAVE_SECONDS)
         for each in ended:
             each.result()
 
