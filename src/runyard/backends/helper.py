@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -17,14 +16,11 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from runyard import interrupts
+from runyard.attempt.raised import LIBRARIES
 from runyard.backends import tree
 from runyard.backends.channel import Poller
 
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
-
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
 
 
 class HelperProcess:
@@ -129,7 +125,7 @@ def _module_files() -> dict[str, int]:
     found = {}
     for module in list(sys.modules.values()):
         place = getattr(module, "__file__", None)
-        if place and not place.startswith(_LIBRARIES):
+        if place and not place.startswith(LIBRARIES):
             with contextlib.suppress(OSError):
                 found[place] = Path(place).stat().st_mtime_ns
     return found

@@ -107,13 +107,10 @@ def _serve(control: socket.socket, guard: socket.socket) -> None:
 
 def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
     """Handle one request of the engine; False if it is gone."""
-    data, descriptors, _, _ = socket.recv_fds(control, MESSAGE.size, FORKED_WITH)
-    while data and len(data) < MESSAGE.size:
-        more = control.recv(MESSAGE.size - len(data))
-        if not more:
-            return False
-        data += more
-    if not data:
+    data, descriptors, _, _ = socket.recv_fds(
+        control, MESSAGE.size, FORKED_WITH, socket.MSG_WAITALL
+    )
+    if len(data) < MESSAGE.size:
         return False
     kind, lane, key = MESSAGE.unpack(data)
     if kind == KILL:

@@ -19,9 +19,10 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from runyard.attempt.lane_status import IDLE, LaneStatusFile
 from runyard.attempt.wire import Job, Loss, Report, decode_job
@@ -56,29 +57,15 @@ UPDATE_BYTES = 4 * 1024 * 1024
 PREFIX = "runyard-actor-"
 
 
-class _UnreadReport(NamedTuple):
-    """A report whose rows are passed on undecoded."""
-
-    lane: int
-    chunk: int
-    done: int
-    rows: msgspec.Raw
-    failures: msgspec.Raw
-    printed: msgspec.Raw
-    emitted: msgspec.Raw
-    seconds: float
-    finished: bool
-    change: msgspec.Raw
-    system_failure: msgspec.Raw
-
-
-_decode_unread = msgspec.msgpack.Decoder(_UnreadReport).decode
+_decode_unread = msgspec.msgpack.Decoder(
+    tuple[int, int, int, Raw, Raw, Raw, Raw, float, bool, Raw, Raw]  # the fields of a `Report`
+).decode
 
 
 class OneWorkerBackend(ProcessesBackend):
-    """A single lane; reports pass through unread."""
+    """A single lane; what its reports contain passes through unread."""
 
-    decode = staticmethod(lambda data: cast("Report", _decode_unread(bytes(data))))
+    decode = staticmethod(lambda data: Report._make(_decode_unread(bytes(data))))
 
 
 class WorkerActor:
@@ -279,8 +266,7 @@ def _failure(error: Exception) -> Failed:
 
 
 def _size(report: Any) -> int:
-    parts = report.rows, report.failures, report.printed
-    return sum(len(memoryview(part)) for part in parts) + 1000
+    return sum(len(memoryview(each)) for each in (report.rows, report.failures, report.printed))
 
 
 _locks: list[int] = []  # held while this process lives
