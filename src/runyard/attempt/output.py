@@ -318,32 +318,17 @@ def _lane_here() -> StreamOutput | None:
     return None if lane is None or lane.pid != forked.pid else lane
 
 
-_routing = threading.Lock()
-_routed = 0
-# Never discarded, like `_streams`.
-_routers: dict[str, _Router] = {}
-
-
 class _Router:
-    """Replaces sys.stdout or sys.stderr, and passes each text to the lane that printed it."""
+    """Stands for sys.stdout or sys.stderr, and passes each text to the lane that printed it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._original: TextIO | None = getattr(sys, name)  # None: this process has no such stream
-
-    def install(self) -> None:
-        """Replace the stream."""
-        self._original = getattr(sys, self._name)
-        setattr(sys, self._name, self)
-
-    def uninstall(self) -> None:
-        """Restore the stream."""
-        setattr(sys, self._name, self._original)
+        self.original: TextIO | None = None  # None: this process has no such stream
 
     def write(self, text: str) -> int:
         lane = _lane_here()
         if lane is None:
-            return len(text) if self._original is None else self._original.write(text)
+            return len(text) if self.original is None else self.original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
 
     def close(self) -> None:
@@ -355,11 +340,16 @@ class _Router:
             self.write(line)
 
     def flush(self) -> None:
-        if _lane_here() is None and self._original is not None:
-            self._original.flush()
+        if _lane_here() is None and self.original is not None:
+            self.original.flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
+        return getattr(self.original, name)
+
+
+_routing = threading.Lock()
+_routed = 0
+_routers = {name: _Router(name) for name in STREAMS}  # never discarded, like `_streams`
 
 
 @contextlib.contextmanager
@@ -368,8 +358,9 @@ def routed() -> Iterator[None]:
     global _routed
     with _routing:
         if _routed == 0:
-            for name in STREAMS:
-                _routers.setdefault(name, _Router(name)).install()
+            for name, router in _routers.items():
+                router.original = getattr(sys, name)
+                setattr(sys, name, router)
         _routed += 1
     try:
         yield
@@ -377,8 +368,8 @@ def routed() -> Iterator[None]:
         with _routing:
             _routed -= 1
             if _routed == 0:
-                for name in STREAMS:
-                    _routers[name].uninstall()
+                for name, router in _routers.items():
+                    setattr(sys, name, router.original)
 
 
 def _flush_before_a_fork() -> None:
