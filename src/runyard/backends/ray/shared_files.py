@@ -35,17 +35,15 @@ def sees_project(environment: Environment) -> bool:
 
 def version_mismatch(environment: Environment) -> Failed | None:
     """An error if this node has other versions than the engine."""
-    here = f"on {platform.node()}"
-    if environment.version != runyard_version():
-        return Failed(
-            f"Runyard is {runyard_version()} {here}, but {environment.version} on the engine",
-            "install the same version on every node",
-        )
-    if environment.python != python_version():
-        return Failed(
-            f"Python is {python_version()} {here}, but {environment.python} on the engine",
-            "use the same Python on every node",
-        )
+    for what, here, there, hint in (
+        ("Runyard", runyard_version(), environment.version, "install the same version"),
+        ("Python", python_version(), environment.python, "use the same Python"),
+    ):
+        if here != there:
+            return Failed(
+                f"{what} is {here} on {platform.node()}, but {there} on the engine",
+                f"{hint} on every node",
+            )
     return None
 
 
