@@ -37,19 +37,14 @@ from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities, EarlyDeaths, starting
 from runyard.backends.channel import GarbledMessage
 from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
-from runyard.backends.worker_pool import (
-    WorkerHandle,
-    WorkerPool,
-    close_pools,
-    keep_pool,
-    take_pool,
-)
+from runyard.backends.worker_pool import WorkerHandle, WorkerPool
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
 
-__all__ = ["ProcessesBackend", "close_pools"]
-
 logger = logging.getLogger(__name__)
+
+close_pools = WorkerPool.warm.close
+"""End the workers that wait for the next run of this process."""
 
 CUT_OFF_SECONDS = 1.0
 """How long a worker that closed its channel has to exit by itself, with a telling exit code."""
@@ -77,7 +72,7 @@ class ProcessesBackend(Backend):
         super().__init__(lanes)
         self._environment = environment
         with starting():
-            self._pool = take_pool(lanes, environment)
+            self._pool = WorkerPool.take(lanes, environment)
         self._job: Job | None = None
         self._encoded_job = b""
         self._ready: list[Report | Loss] = []
@@ -147,7 +142,7 @@ class ProcessesBackend(Backend):
         else:
             for worker in self._pool.workers:
                 worker.channel.send(REST)
-            keep_pool(self._pool)
+            self._pool.warm.keep(self._pool)
         if self._job is not None:
             for lane in range(len(self._pool.workers)):
                 remove_spool(self._spool(lane))

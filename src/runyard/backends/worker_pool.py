@@ -9,6 +9,7 @@ import selectors
 import socket
 import time
 from collections.abc import Mapping
+from typing import ClassVar
 
 from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.wire import LossCause
@@ -52,17 +53,24 @@ class WorkerHandle:
 class WorkerPool(HelperProcess):
     """A supervisor and its workers."""
 
+    warm: ClassVar[WarmCache[WorkerPool]] = WarmCache()
     end_seconds = 10.0
 
+    @classmethod
+    def take(cls, lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
+        """A pool for this directory and environment, warm if there is one."""
+        key = _pool_key(lanes, environment)
+        found = cls.warm.take(lambda pool: pool.key == key and pool.lives)
+        return found or cls(lanes, environment)
+
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
+        self.workers: list[WorkerHandle] = []
         super().__init__("runyard.backends.supervisor", environment=seeded(environment))
         self.key = _pool_key(lanes, environment)
-        self.workers: list[WorkerHandle] = []
         self.is_lost = False  # the supervisor is gone
         self._has_answered = False
         self._continued: float | None = None  # when a silent supervisor was continued
         self._checked = 0.0
-        _warm.opened(self)
         try:
             self.poller.selector.register(self.socket, selectors.EVENT_READ, self)
             for number in range(lanes):
@@ -157,7 +165,6 @@ class WorkerPool(HelperProcess):
         tree.end_trees(pids)
 
     def abandon(self) -> None:
-        _warm.closed(self)
         super().abandon()
         for worker in self.workers:
             worker.channel.close()
@@ -194,18 +201,3 @@ def _stream(number: int) -> int:
 
 def _pool_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
     return lanes, os.getcwd(), tuple(sorted(seeded(environment).items()))
-
-
-_warm: WarmCache[WorkerPool] = WarmCache()
-
-close_pools = _warm.close
-
-
-def take_pool(lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
-    """A pool for this directory and environment, warm if there is one."""
-    key = _pool_key(lanes, environment)
-    found = _warm.take(lambda pool: pool.key == key and pool.lives)
-    return found or WorkerPool(lanes, environment)
-
-
-keep_pool = _warm.keep

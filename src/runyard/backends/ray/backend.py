@@ -21,9 +21,6 @@ from runyard.backends.ray.client import (
     DriverClient,
     address_of,
     check_installed,
-    close_clients,
-    keep_client,
-    take_client,
 )
 from runyard.backends.ray.cluster import Requirements
 from runyard.backends.ray.messages import (
@@ -47,8 +44,6 @@ from runyard.backends.ray.messages import (
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
-
-__all__ = ["MOST_LANES", "RayBackend", "close_clients"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +80,7 @@ class RayBackend(Backend):
         check_installed()
         self._workers = workers
         self._address = address_of(address)
-        self._client: DriverClient | None = take_client(self._address, workers)
+        self._client: DriverClient | None = DriverClient.take(self._address, workers)
         self.lanes = max(1, min(self.most_lanes, self._client.room))
         self._lanes = [_ActorLane() for _ in range(self.most_lanes)]
         self._extent = 0
@@ -179,7 +174,7 @@ class RayBackend(Backend):
             return
         try:
             if self._job is None or self._rest(client):
-                keep_client(client)
+                client.warm.keep(client)
             else:
                 client.close()
         except BackendError:

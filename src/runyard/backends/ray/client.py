@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from importlib.util import find_spec
+from typing import ClassVar
 
 from runyard.backends.base import usable_cores
 from runyard.backends.channel import Channel
@@ -28,7 +29,19 @@ SILENT_SECONDS = 60.0
 class DriverClient(HelperProcess):
     """A driver process with its Ray and its actors, and the channel to it."""
 
+    warm: ClassVar[WarmCache[DriverClient]] = WarmCache()
     end_seconds = 30.0
+
+    @classmethod
+    def take(cls, address: str | None, workers: int | None) -> DriverClient:
+        """A client for the cluster, warm if there is one."""
+        cores = max(usable_cores(), workers or 0)
+
+        def fits(client: DriverClient) -> bool:
+            has_cores = client.cores >= cores or not client.is_local
+            return client.address == address and client.lives and has_cores
+
+        return cls.warm.take(fits) or cls(address, cores)
 
     def __init__(self, address: str | None, cores: int) -> None:
         """Start a driver that joins a cluster, or starts a Ray with this number of cores."""
@@ -39,7 +52,6 @@ class DriverClient(HelperProcess):
         self.room = 0  # how many actors fit, with one core each
         self._heard = time.monotonic()
         self._channel = Channel(self.poller, self.socket)
-        _warm.opened(self)
         try:
             self._wait_until_up()
         except BaseException:
@@ -66,10 +78,6 @@ class DriverClient(HelperProcess):
                 hint="check the cluster with `ray status`, then run `runyard resume`",
             )
         return messages
-
-    def abandon(self) -> None:
-        _warm.closed(self)
-        super().abandon()
 
     def _check(self) -> None:
         if not self._channel.is_broken and not self._channel.at_end:
@@ -113,18 +121,5 @@ def check_installed() -> None:
         raise BackendError("Ray is not installed", hint="pip install 'runyard[ray]'")
 
 
-_warm: WarmCache[DriverClient] = WarmCache()
-
-keep_client = _warm.keep
-close_clients = _warm.close
-
-
-def take_client(address: str | None, workers: int | None) -> DriverClient:
-    """A client for the cluster, warm if there is one."""
-    cores = max(usable_cores(), workers or 0)
-
-    def fits(client: DriverClient) -> bool:
-        has_cores = client.cores >= cores or not client.is_local
-        return client.address == address and client.lives and has_cores
-
-    return _warm.take(fits) or DriverClient(address, cores)
+close_clients = DriverClient.warm.close
+"""End the drivers that wait for the next run of this process."""
