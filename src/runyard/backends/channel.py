@@ -123,11 +123,10 @@ class Poller:
 class Channel:
     """The engine's end of a socket: queues what the socket does not take at once."""
 
-    def __init__(
-        self, poller: Poller, end: socket.socket, owner: Any = None, key: int = MARK
-    ) -> None:
+    owner: Any = None  # what it belongs to
+
+    def __init__(self, poller: Poller, end: socket.socket, key: int = MARK) -> None:
         end.setblocking(False)
-        self.owner = owner
         self.skipped = 0  # bytes that were not part of a message
         self.is_broken = False  # the other end no longer reads
         self.at_end = False  # the other end has closed, and all that it sent was read

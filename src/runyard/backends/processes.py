@@ -230,6 +230,7 @@ class ProcessesBackend(Backend):
         self, worker: WorkerHandle, reason: str, *, shared: bool = False, clean_exit: bool = False
     ) -> bool:
         """Read a dead worker's last reports and add its loss; whether it was running a task."""
+        assert self._job is not None
         while self._read(worker):
             pass
         status, cause = self._lane_status.read(worker.number), LossCause.WORKER_DIED
@@ -237,12 +238,11 @@ class ProcessesBackend(Backend):
             meant, cause, reason = worker.ending
             if meant != status:  # that task ended just in time; this one is not to blame
                 status = status._replace(task=IDLE)
-        printed = None
-        if self._job is not None and status.task != IDLE:
-            spool, folder = self._spool(worker.number), Path(self._job.folder)
-            printed = salvage(spool, folder, status.task, status.attempt)
-        elif self._job is not None:
-            remove_spool(self._spool(worker.number))
+        spool, printed = self._spool(worker.number), None
+        if status.task != IDLE:
+            printed = salvage(spool, Path(self._job.folder), status.task, status.attempt)
+        else:
+            remove_spool(spool)
         logger.debug("lane %d: lost its worker: %s", worker.number, reason)
         self._ready.append(
             Loss.of(
