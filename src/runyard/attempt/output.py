@@ -65,7 +65,7 @@ class SpoolOutput(OutputCapture):
         self.quick = -1.0
         self._seen = 0
         self._bypasses_python = False
-        self._files = list(spool_files(spool).values())
+        self._files = _spool_files(spool)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._descriptors = [os.open(path, flags, 0o600) for path in self._files]
         self._before = [(number, os.dup(number)) for number in (1, 2)]
@@ -91,7 +91,10 @@ class SpoolOutput(OutputCapture):
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
             try:
-                texts = _take(self._descriptors)
+                texts = [_read(descriptor) for descriptor in self._descriptors]
+                for descriptor, text in zip(self._descriptors, texts, strict=True):
+                    if text:
+                        os.ftruncate(descriptor, 0)
                 printed = filed(texts, batch, task, attempt, strict=True)
             except EngineError as error:
                 self.failure = SystemFailure.of(error)
@@ -233,38 +236,35 @@ class ChildStream:
                 os.close(self.descriptor)
 
 
-def spool_files(spool: Path) -> dict[str, Path]:
-    """The spool's files by stream."""
-    return {name: spool.with_name(f"{spool.name}.{name}") for name in STREAMS}
+def _spool_files(spool: Path) -> list[Path]:
+    """The spool's files, one for each stream."""
+    return [spool.with_name(f"{spool.name}.{name}") for name in STREAMS]
 
 
 def salvage(spool: Path, batch: Path, task: int, attempt: int) -> Printed | None:
     """After a worker's death: what its task printed. Removes the spool."""
-    with contextlib.ExitStack() as stack:
-        stack.callback(remove_spool, spool)
-        try:
-            files = [stack.enter_context(p.open("r+b")) for p in spool_files(spool).values()]
-        except FileNotFoundError:  # it died before it had a spool
-            return None
-        texts = _take([file.fileno() for file in files])
-        return filed(texts, batch, task, attempt, strict=False)
+    texts = [b"", b""]
+    try:
+        for at, path in enumerate(_spool_files(spool)):
+            with path.open("rb") as file:
+                texts[at] = _read(file.fileno())
+    except FileNotFoundError:  # it died before it had a spool
+        pass
+    finally:
+        remove_spool(spool)
+    return filed(texts, batch, task, attempt, strict=False)
 
 
 def remove_spool(spool: Path) -> None:
     """Remove the spool's files."""
-    for path in spool_files(spool).values():
+    for path in _spool_files(spool):
         path.unlink(missing_ok=True)
 
 
-def _take(descriptors: list[int]) -> list[bytes]:
-    """Read the spool's files, and empty them."""
-    texts = []
-    for descriptor in descriptors:
-        size = os.fstat(descriptor).st_size
-        texts.append(clipped(partial(os.pread, descriptor), size) if size else b"")
-        if size:
-            os.ftruncate(descriptor, 0)
-    return texts
+def _read(descriptor: int) -> bytes:
+    """What a spool file holds."""
+    size = os.fstat(descriptor).st_size
+    return clipped(partial(os.pread, descriptor), size) if size else b""
 
 
 class StreamOutput(OutputCapture):
