@@ -60,25 +60,24 @@ class ProcessState:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Take the current state as the reference, with these files open."""
         self._descriptors = list(descriptors)
-        self._before = {aspect: _read(aspect) for aspect in self._aspects}
+        self._before = self._read_all()
         self._modules = len(sys.modules)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """Accept what loading the tasks' functions changes."""
-        before = {aspect: _read(aspect) for aspect in self._aspects}
+        before = self._read_all()
         try:
             yield
         finally:
-            for aspect, value in before.items():
-                now = _read(aspect)
-                if now != value:
-                    self._before[aspect] = now
+            now = self._read_all()
+            self._before |= {each: now[each] for each in now if now[each] != before[each]}
             self._modules = len(sys.modules)
 
     def changed(self) -> list[str]:
         """What has changed. Must be called in the thread that runs tasks."""
-        found = [aspect for aspect, before in self._before.items() if _read(aspect) != before]
+        with lifting:
+            found = [each for each, before in self._before.items() if _read(each) != before]
         if found and self._modules != len(sys.modules):
             found = [aspect for aspect in found if not self._is_due_to_import(aspect)]
         self._modules = len(sys.modules)
@@ -91,11 +90,16 @@ class ProcessState:
 
     def restore(self) -> bool:
         """Undo the changes; False if that fails."""
-        for aspect, before in self._before.items():
-            if aspect.restore is not None and _read(aspect) != before:
-                with contextlib.suppress(Exception), lifting:
-                    aspect.restore(before)
+        with lifting:
+            for aspect, before in self._before.items():
+                if aspect.restore is not None and _read(aspect) != before:
+                    with contextlib.suppress(Exception):
+                        aspect.restore(before)
         return not self.changed()
+
+    def _read_all(self) -> dict[Aspect, Any]:
+        with lifting:  # the memory limit is lifted while another thread sends a report
+            return {aspect: _read(aspect) for aspect in self._aspects}
 
     def _is_due_to_import(self, aspect: Aspect) -> bool:
         now = _read(aspect)
@@ -111,8 +115,7 @@ class _Unknown:
 
 def _read(aspect: Aspect) -> Any:
     try:
-        with lifting:  # the memory limit is lifted while another thread sends a report
-            return aspect.read()
+        return aspect.read()
     except Exception:  # the task replaced the function that reads it
         return _Unknown
 
