@@ -65,13 +65,11 @@ class SpoolOutput(OutputCapture):
         self.quick = -1.0
         self._seen = 0
         self._bypasses_python = False
-        self._files = _spool_files(spool)
+        self._spool = spool
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._descriptors = [os.open(path, flags, 0o600) for path in self._files]
+        self._descriptors = [os.open(path, flags, 0o600) for path in _spool_files(spool)]
         self._before = [(number, os.dup(number)) for number in (1, 2)]
-        for number, (name, descriptor) in enumerate(
-            zip(STREAMS, self._descriptors, strict=True), start=1
-        ):
+        for number, name, descriptor in zip((1, 2), STREAMS, self._descriptors, strict=True):
             os.dup2(descriptor, number)
             setattr(sys, name, _own_stream(number))
         touched.clear()
@@ -108,11 +106,9 @@ class SpoolOutput(OutputCapture):
         self.quick = 0.0002 if learnt else -1.0
         return printed
 
-    def close(self, *, remove: bool = False) -> None:
-        """Restore the descriptors."""
-        if remove:
-            for path in self._files:
-                path.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Restore the descriptors, and remove the spool."""
+        remove_spool(self._spool)
         for number, before in self._before:
             os.dup2(before, number)
             os.close(before)

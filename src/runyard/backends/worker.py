@@ -183,7 +183,7 @@ class WorkerProcess:
             enter(None)
             tree.kill_below(os.getpid())
         if self._spool is not None:
-            self._spool.close(remove=True)
+            self._spool.close()
             self._spool = None
         if self._lane_status is not None:
             self._lane_status.close()
