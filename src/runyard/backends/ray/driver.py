@@ -325,13 +325,6 @@ class Driver:
             await self._writer.drain()
 
 
-async def _serve(engine: socket.socket, *, local: bool) -> bool:
-    """Serve the engine; returns whether the cluster's head was lost."""
-    driver = Driver(engine, local=local)
-    await driver.serve()
-    return driver.lost_head
-
-
 def main(descriptor: int, address: str | None, cores: int) -> None:
     """Serve the engine at the other end of this socket until it is gone."""
     engine = socket.socket(fileno=descriptor)
@@ -350,9 +343,9 @@ def main(descriptor: int, address: str | None, cores: int) -> None:
                 engine.sendall(framed(wire.encode(failed)))
         else:
             # Not `asyncio.run`, which would wait for threads: without a head they hang for long.
-            loop = asyncio.new_event_loop()
-            lost_head = loop.run_until_complete(_serve(engine, local=address is None))
-            code = 0
+            driver = Driver(engine, local=address is None)
+            asyncio.new_event_loop().run_until_complete(driver.serve())
+            code, lost_head = 0, driver.lost_head
     except BaseException:
         sys.excepthook(*sys.exc_info())  # the engine shows the last lines
         sys.stderr.flush()
