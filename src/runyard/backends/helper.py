@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
 
 from runyard import interrupts
 from runyard.attempt.raised import LIBRARIES
@@ -22,24 +22,14 @@ from runyard.backends.channel import Poller
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
 
 
-class Closable(Protocol):
-    """What a `WarmCache` holds."""
-
-    def close(self) -> None:
-        """End it, and wait until it has ended."""
-
-    def abandon(self) -> None:
-        """Close its descriptors only."""
-
-
-R = TypeVar("R", bound=Closable)
+R = TypeVar("R", bound="HelperProcess")
 
 
 class WarmCache(Generic[R]):
-    """Open resources of one kind, of which some wait idle for the next run of this process.
+    """Helper processes of one kind, of which some wait idle for the next run of this process.
 
     All idle ones are closed at exit. A forked child closes its copies of the descriptors of all:
-    helper processes see by them whether the engine lives.
+    they see by them whether the engine lives.
     """
 
     def __init__(self) -> None:
