@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import decimal
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import runyard as ry
-from runyard.errors import BackendError
+from runyard.backends.channel import framed
 from runyard.events import Event, Notice
 
 TASKS, SPOILER = 200, 33
@@ -150,19 +150,58 @@ def test_a_task_that_cuts_its_worker_off_costs_itself_alone(yard: ry.Yard) -> No
     assert result.stats.completed == TASKS - 1
 
 
-@pytest.mark.parametrize("text", ["no report", "\0\0\0\0"])
-def test_a_task_that_writes_into_the_channel_ends_the_run_with_a_reason(
-    yard: ry.Yard, text: str
-) -> None:
+@pytest.mark.parametrize("text", ["no report", "\0\0\0\0", "a" * 1_000_000])
+def test_what_a_task_writes_into_its_workers_channel_is_dropped(yard: ry.Yard, text: str) -> None:
     def task(x: int) -> int:
         if x == SPOILER:
-            for descriptor in range(3, 64):
-                with contextlib.suppress(OSError):
-                    os.write(descriptor, 9 * text.encode())
+            for descriptor in range(3, 4096):
+                if socket_at(descriptor):
+                    os.write(descriptor, text.encode())
         return x
 
-    with pytest.raises(BackendError, match="sent bytes that are not a report"):
-        yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    events: list[Event] = []
+    result = yard.run(
+        ry.grid(task, x=range(TASKS)), backend="processes", workers=2, on_event=events.append
+    )
+    assert list(result.values()) == list(range(TASKS))
+    (notice,) = [event.text for event in events if isinstance(event, Notice)]
+    assert "a file descriptor that it did not open" in notice
+
+
+def socket_at(descriptor: int) -> bool:
+    """Whether this is a descriptor of a socket."""
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
+
+
+def test_a_workers_channel_has_a_number_that_tasks_do_not_use_by_mistake(yard: ry.Yard) -> None:
+    def task(x: int) -> list[int]:
+        return [descriptor for descriptor in range(3, 256) if socket_at(descriptor)]
+
+    result = yard.run(ry.grid(task, x=range(10)), backend="processes", workers=2)
+    assert list(result.values()) == [[]] * 10
+
+
+def test_a_task_that_writes_into_a_report_costs_itself_alone(yard: ry.Yard) -> None:
+    def task(x: int) -> int:
+        if x == SPOILER:
+            import gc
+
+            worker = next(o for o in gc.get_objects() if type(o).__name__ == "WorkerProcess")
+            worker._channel.sendall(framed(b"\xc1", key=worker._key))
+            while True:
+                time.sleep(1)
+        return x
+
+    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    (failed,) = result.outcomes("failed")
+    assert failed.task == SPOILER
+    assert failed.error is not None
+    assert failed.error.kind == "WorkerDied"
+    assert "garbled a report" in failed.error.message
+    assert result.stats.completed == TASKS - 1
 
 
 def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:

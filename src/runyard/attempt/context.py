@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from runyard import clock
@@ -25,30 +25,15 @@ from runyard.spec.codec import encode
 if TYPE_CHECKING:
     import numpy as np
 
+    from runyard.attempt.program import ReadyTask
+    from runyard.attempt.runner import Runner
+
 
 LARGEST_EVENT = 16 * 1024 * 1024
 """The most bytes of an event."""
 
 LONGEST_LINE = LARGEST_EVENT // 8
 """The most characters of a logged line; the rest is cut off."""
-
-
-class Host(Protocol):
-    """What a context needs from the lane that runs its task."""
-
-    @property
-    def folder(self) -> Path:
-        """The batch's folder."""
-
-    def make_workspace(self, task: int, attempt: int) -> Path:
-        """Create the task's own folder."""
-
-    @property
-    def emit(self) -> Callable[[Emission], None]:
-        """Send an event."""
-
-    def current(self) -> Context | None:
-        """The context of the running task."""
 
 
 class Context:
@@ -58,34 +43,24 @@ class Context:
     """
 
     __slots__ = (
-        "_callbacks", "_host", "_lock", "_log", "_rng", "_root", "_seed_key", "_space", "attempt",
+        "_callbacks", "_lock", "_log", "_rng", "_root", "_runner", "_seed_key", "_space", "attempt",
         "batch", "is_over", "params", "task", "timeout",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        host: Host,
-        batch: str,
-        root_seed: int,
-        task: int,
-        attempt: int,
-        params: dict[str, Any],
-        seed_key: Callable[[], tuple[bytes, int]],
-        timeout: float | None = None,
-    ) -> None:
-        self._host = host
-        self._root = root_seed
-        self._seed_key = seed_key
+    def __init__(self, runner: Runner, ready: ReadyTask) -> None:
+        self._runner = runner
+        self._root = runner.program.seed
+        self._seed_key = runner.program.seed_key(ready)
         self._rng: np.random.Generator | None = None
         self._log: logging.Logger | None = None
         self._space: Path | None = None
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-        self.batch = batch
-        self.task = task
-        self.attempt = attempt  # how often the task failed before
-        self.params = params
-        self.timeout = timeout  # the attempt's time limit in seconds
+        self.batch = runner.program.job.name
+        self.task = ready.task
+        self.attempt = ready.attempt  # how often the task failed before
+        self.params = ready.params
+        self.timeout = runner.timeout(ready)  # the attempt's time limit in seconds
         self.is_over = False  # the attempt has ended
 
     @property
@@ -110,7 +85,7 @@ class Context:
     @property
     def folder(self) -> Path:
         """The batch's folder on this machine, shared by its tasks; it may not exist yet."""
-        return self._host.folder
+        return self._runner.folder
 
     @property
     def workspace(self) -> Path:
@@ -118,7 +93,7 @@ class Context:
         with self._lock:
             self._refuse_if_over("workspace")
             if self._space is None:
-                self._space = self._host.make_workspace(self.task, self.attempt)
+                self._space = self._runner.make_workspace(self.task, self.attempt)
             return self._space
 
     @property
@@ -141,7 +116,7 @@ class Context:
                 f"the limit is {LARGEST_EVENT:,}",
                 hint="write the data to a file in `ctx.workspace`, and emit its path",
             )
-        self._host.emit(Emission(self.task, self.attempt, clock.now(), kind, content))
+        self._runner.emit(Emission(self.task, self.attempt, clock.now(), kind, content))
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Register a function to call when the task is cancelled or times out."""
@@ -172,12 +147,12 @@ class Context:
         return f"<Context of {self.batch}/{self.task}, attempt {self.attempt}>"
 
 
-_current: ContextVar[Context | Host | None] = ContextVar("runyard_current", default=None)
+_current: ContextVar[Context | Runner | None] = ContextVar("runyard_current", default=None)
 _starters: WeakKeyDictionary[threading.Thread, Context] = WeakKeyDictionary()
 _following = False
 
 
-def enter(found: Context | Host | None) -> Context | Host | None:
+def enter(found: Context | Runner | None) -> Context | Runner | None:
     """Set the context for this code and what it calls, or the lane whose running task provides it.
 
     Returns the previous one, which a run inside a task has to restore.

@@ -65,13 +65,11 @@ class SpoolOutput(OutputCapture):
         self.quick = -1.0
         self._seen = 0
         self._bypasses_python = False
-        self._files = list(spool_files(spool).values())
+        self._spool = spool
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._descriptors = [os.open(path, flags, 0o600) for path in self._files]
+        self._descriptors = [os.open(path, flags, 0o600) for path in _spool_files(spool)]
         self._before = [(number, os.dup(number)) for number in (1, 2)]
-        for number, (name, descriptor) in enumerate(
-            zip(STREAMS, self._descriptors, strict=True), start=1
-        ):
+        for number, name, descriptor in zip((1, 2), STREAMS, self._descriptors, strict=True):
             os.dup2(descriptor, number)
             setattr(sys, name, _own_stream(number))
         touched.clear()
@@ -91,7 +89,10 @@ class SpoolOutput(OutputCapture):
         out, err = self._descriptors
         if os.lseek(out, 0, os.SEEK_END) or os.lseek(err, 0, os.SEEK_END):
             try:
-                texts = _take(self._descriptors)
+                texts = [_read(descriptor) for descriptor in self._descriptors]
+                for descriptor, text in zip(self._descriptors, texts, strict=True):
+                    if text:
+                        os.ftruncate(descriptor, 0)
                 printed = filed(texts, batch, task, attempt, strict=True)
             except EngineError as error:
                 self.failure = SystemFailure.of(error)
@@ -105,11 +106,9 @@ class SpoolOutput(OutputCapture):
         self.quick = 0.0002 if learnt else -1.0
         return printed
 
-    def close(self, *, remove: bool = False) -> None:
-        """Restore the descriptors."""
-        if remove:
-            for path in self._files:
-                path.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Restore the descriptors, and remove the spool."""
+        remove_spool(self._spool)
         for number, before in self._before:
             os.dup2(before, number)
             os.close(before)
@@ -233,38 +232,35 @@ class ChildStream:
                 os.close(self.descriptor)
 
 
-def spool_files(spool: Path) -> dict[str, Path]:
-    """The spool's files by stream."""
-    return {name: spool.with_name(f"{spool.name}.{name}") for name in STREAMS}
+def _spool_files(spool: Path) -> list[Path]:
+    """The spool's files, one for each stream."""
+    return [spool.with_name(f"{spool.name}.{name}") for name in STREAMS]
 
 
 def salvage(spool: Path, batch: Path, task: int, attempt: int) -> Printed | None:
     """After a worker's death: what its task printed. Removes the spool."""
-    with contextlib.ExitStack() as stack:
-        stack.callback(remove_spool, spool)
-        try:
-            files = [stack.enter_context(p.open("r+b")) for p in spool_files(spool).values()]
-        except FileNotFoundError:  # it died before it had a spool
-            return None
-        texts = _take([file.fileno() for file in files])
-        return filed(texts, batch, task, attempt, strict=False)
+    texts = [b"", b""]
+    try:
+        for at, path in enumerate(_spool_files(spool)):
+            with path.open("rb") as file:
+                texts[at] = _read(file.fileno())
+    except FileNotFoundError:  # it died before it had a spool
+        pass
+    finally:
+        remove_spool(spool)
+    return filed(texts, batch, task, attempt, strict=False)
 
 
 def remove_spool(spool: Path) -> None:
     """Remove the spool's files."""
-    for path in spool_files(spool).values():
+    for path in _spool_files(spool):
         path.unlink(missing_ok=True)
 
 
-def _take(descriptors: list[int]) -> list[bytes]:
-    """Read the spool's files, and empty them."""
-    texts = []
-    for descriptor in descriptors:
-        size = os.fstat(descriptor).st_size
-        texts.append(clipped(partial(os.pread, descriptor), size) if size else b"")
-        if size:
-            os.ftruncate(descriptor, 0)
-    return texts
+def _read(descriptor: int) -> bytes:
+    """What a spool file holds."""
+    size = os.fstat(descriptor).st_size
+    return clipped(partial(os.pread, descriptor), size) if size else b""
 
 
 class StreamOutput(OutputCapture):
@@ -318,32 +314,17 @@ def _lane_here() -> StreamOutput | None:
     return None if lane is None or lane.pid != forked.pid else lane
 
 
-_routing = threading.Lock()
-_routed = 0
-# Never discarded, like `_streams`.
-_routers: dict[str, _Router] = {}
-
-
 class _Router:
-    """Replaces sys.stdout or sys.stderr, and passes each text to the lane that printed it."""
+    """Stands for sys.stdout or sys.stderr, and passes each text to the lane that printed it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._original: TextIO | None = getattr(sys, name)  # None: this process has no such stream
-
-    def install(self) -> None:
-        """Replace the stream."""
-        self._original = getattr(sys, self._name)
-        setattr(sys, self._name, self)
-
-    def uninstall(self) -> None:
-        """Restore the stream."""
-        setattr(sys, self._name, self._original)
+        self.original: TextIO | None = None  # None: this process has no such stream
 
     def write(self, text: str) -> int:
         lane = _lane_here()
         if lane is None:
-            return len(text) if self._original is None else self._original.write(text)
+            return len(text) if self.original is None else self.original.write(text)
         return lane.kept.setdefault(self._name, io.StringIO()).write(text)
 
     def close(self) -> None:
@@ -355,11 +336,16 @@ class _Router:
             self.write(line)
 
     def flush(self) -> None:
-        if _lane_here() is None and self._original is not None:
-            self._original.flush()
+        if _lane_here() is None and self.original is not None:
+            self.original.flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
+        return getattr(self.original, name)
+
+
+_routing = threading.Lock()
+_routed = 0
+_routers = {name: _Router(name) for name in STREAMS}  # never discarded, like `_streams`
 
 
 @contextlib.contextmanager
@@ -368,8 +354,9 @@ def routed() -> Iterator[None]:
     global _routed
     with _routing:
         if _routed == 0:
-            for name in STREAMS:
-                _routers.setdefault(name, _Router(name)).install()
+            for name, router in _routers.items():
+                router.original = getattr(sys, name)
+                setattr(sys, name, router)
         _routed += 1
     try:
         yield
@@ -377,8 +364,8 @@ def routed() -> Iterator[None]:
         with _routing:
             _routed -= 1
             if _routed == 0:
-                for name in STREAMS:
-                    _routers[name].uninstall()
+                for name, router in _routers.items():
+                    setattr(sys, name, router.original)
 
 
 def _flush_before_a_fork() -> None:

@@ -60,25 +60,24 @@ class ProcessState:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Take the current state as the reference, with these files open."""
         self._descriptors = list(descriptors)
-        self._before = {aspect: _read(aspect) for aspect in self._aspects}
+        self._before = self._read_all()
         self._modules = len(sys.modules)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """Accept what loading the tasks' functions changes."""
-        before = {aspect: _read(aspect) for aspect in self._aspects}
+        before = self._read_all()
         try:
             yield
         finally:
-            for aspect, value in before.items():
-                now = _read(aspect)
-                if now != value:
-                    self._before[aspect] = now
+            now = self._read_all()
+            self._before |= {each: now[each] for each in now if now[each] != before[each]}
             self._modules = len(sys.modules)
 
     def changed(self) -> list[str]:
         """What has changed. Must be called in the thread that runs tasks."""
-        found = [aspect for aspect, before in self._before.items() if _read(aspect) != before]
+        with lifting:
+            found = [each for each, before in self._before.items() if _read(each) != before]
         if found and self._modules != len(sys.modules):
             found = [aspect for aspect in found if not self._is_due_to_import(aspect)]
         self._modules = len(sys.modules)
@@ -91,11 +90,16 @@ class ProcessState:
 
     def restore(self) -> bool:
         """Undo the changes; False if that fails."""
-        for aspect, before in self._before.items():
-            if aspect.restore is not None and _read(aspect) != before:
-                with contextlib.suppress(Exception):
-                    aspect.restore(before)
+        with lifting:
+            for aspect, before in self._before.items():
+                if aspect.restore is not None and _read(aspect) != before:
+                    with contextlib.suppress(Exception):
+                        aspect.restore(before)
         return not self.changed()
+
+    def _read_all(self) -> dict[Aspect, Any]:
+        with lifting:  # the memory limit is lifted while another thread sends a report
+            return {aspect: _read(aspect) for aspect in self._aspects}
 
     def _is_due_to_import(self, aspect: Aspect) -> bool:
         now = _read(aspect)
@@ -145,35 +149,17 @@ def _mask() -> int:
     return found
 
 
-def _limits() -> list[tuple[int, int]]:
-    with lifting:  # the memory limit is lifted while another thread sends a report
-        return [resource.getrlimit(kind) for kind in _LIMITS]
+def _each(
+    name: str, keys: Iterable[Any], get: Callable[[Any], Any], put: Callable[[Any, Any], object]
+) -> Aspect:
+    """A value for each of these keys."""
 
+    def restore(before: list[Any]) -> None:
+        for key, value in zip(keys, before, strict=True):
+            if get(key) != value:
+                put(key, value)
 
-def _restore_limits(before: list[tuple[int, int]]) -> None:
-    with lifting:
-        for kind, limits in zip(_LIMITS, before, strict=True):
-            if resource.getrlimit(kind) != limits:
-                resource.setrlimit(kind, limits)
-
-
-def _handlers() -> list[Any]:
-    return [_getsignal(number) for number in _SIGNALS]
-
-
-def _restore_handlers(before: list[Any]) -> None:
-    for number, handler in zip(_SIGNALS, before, strict=True):
-        if _getsignal(number) != handler:
-            signal.signal(number, handler)
-
-
-def _timers() -> list[tuple[float, float]]:
-    return [signal.getitimer(timer) for timer in _TIMERS]
-
-
-def _restore_timers(before: list[tuple[float, float]]) -> None:
-    for timer, times in zip(_TIMERS, before, strict=True):
-        signal.setitimer(timer, *times)
+    return Aspect(name, lambda: [get(key) for key in keys], restore)
 
 
 Warnings = tuple[list[Any], Any]
@@ -222,6 +208,7 @@ def _numpy_errors() -> dict[str, str]:
     return _NUMPY_ERRORS if numpy is None else numpy.geterr()
 
 
+# Functions of other modules are looked up each time, since a task may have replaced them.
 _ASPECTS = (
     Aspect(
         "the environment",
@@ -229,7 +216,9 @@ _ASPECTS = (
         _restore_environment,
         by_import=lambda before, now: before.items() <= now.items(),
     ),
-    Aspect("the limits of its process", _limits, _restore_limits),
+    _each(
+        "the limits of its process", _LIMITS, lambda k: resource.getrlimit(k), resource.setrlimit
+    ),
     Aspect("the file mode mask", _mask, umask),
     Aspect(
         "the recursion limit",
@@ -237,18 +226,19 @@ _ASPECTS = (
         sys.setrecursionlimit,
         by_import=lambda before, now: before <= now,
     ),
-    Aspect("the handlers of signals", _handlers, _restore_handlers),
-    Aspect(
-        "the handler of SIGINT",
-        lambda: _getsignal(signal.SIGINT),
-        lambda before: signal.signal(signal.SIGINT, before),
-    ),
+    _each("the handlers of signals", _SIGNALS, _getsignal, signal.signal),
+    _each("the handler of SIGINT", [signal.SIGINT], _getsignal, signal.signal),
     Aspect(
         "the signals it blocks",
         lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         lambda before: signal.pthread_sigmask(signal.SIG_SETMASK, before),
     ),
-    Aspect("its timers", _timers, _restore_timers),
+    _each(
+        "its timers",
+        _TIMERS,
+        lambda timer: signal.getitimer(timer),
+        lambda timer, times: signal.setitimer(timer, *times),
+    ),
     Aspect(
         "the locale",
         lambda: locale.setlocale(locale.LC_ALL),

@@ -12,9 +12,10 @@ from runyard.spec.outcome import ErrorInfo
 TRACE_LIMIT = 8000
 MESSAGE_LIMIT = 4000
 _HERE = str(Path(__file__).parent.parent)
-_LIBRARIES = tuple(
+LIBRARIES = tuple(
     {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+"""Folders of code that is not the user's."""
 
 
 def error_info(error: BaseException) -> ErrorInfo:
@@ -22,7 +23,7 @@ def error_info(error: BaseException) -> ErrorInfo:
     frames = [
         f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)
     ]
-    own = [f for f in frames if not f.filename.startswith(_LIBRARIES)] or frames
+    own = [f for f in frames if not f.filename.startswith(LIBRARIES)] or frames
     where = f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
     try:
         message = str(error)

@@ -160,11 +160,7 @@ class Runner:
         """The context of the running task."""
         if self._context is None:
             assert self._ready is not None
-            ready, job = self._ready, self.program.job
-            self._context = Context(
-                self, job.name, self.program.seed, ready.task, ready.attempt, ready.params,
-                self.program.seed_key(ready), self.timeout(ready),
-            )  # fmt: skip
+            self._context = Context(self, self._ready)
         return self._context
 
     def current(self) -> Context | None:

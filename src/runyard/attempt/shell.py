@@ -32,7 +32,7 @@ def command(template: str) -> Callable[..., dict[str, Any]]:
 
 def filled(template: str, params: dict[str, Any]) -> str:
     """The command line of a task: the template with its quoted parameters."""
-    return template.format_map({k: shlex.quote(_text(v)) for k, v in params.items()})
+    return template.format_map({k: shlex.quote(str(v)) for k, v in params.items()})
 
 
 def fields(template: str) -> set[str]:
@@ -82,7 +82,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)

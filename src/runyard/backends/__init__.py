@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from runyard.errors import BackendError, UsageError
@@ -11,31 +12,22 @@ if TYPE_CHECKING:
     from runyard.backends.base import Backend
 
 MOST_WORKERS = 100_000
-NAMES = ("serial", "async", "threads", "processes", "ray")
+_CLASSES = {
+    "serial": ("serial", "SerialBackend"),
+    "async": ("asynchronous", "AsyncBackend"),
+    "threads": ("threads", "ThreadsBackend"),
+    "processes": ("processes", "ProcessesBackend"),
+    "ray": ("ray.backend", "RayBackend"),
+}
+NAMES = tuple(_CLASSES)
 
 
 def backend_class(name: str) -> type[Backend]:
     """The backend class of this name, imported on first use."""
-    if name == "serial":
-        from runyard.backends.serial import SerialBackend
-
-        return SerialBackend
-    if name == "async":
-        from runyard.backends.asynchronous import AsyncBackend
-
-        return AsyncBackend
-    if name == "threads":
-        from runyard.backends.threads import ThreadsBackend
-
-        return ThreadsBackend
-    if name == "processes":
-        from runyard.backends.processes import ProcessesBackend
-
-        return ProcessesBackend
-    if name == "ray":
-        from runyard.backends.ray.backend import RayBackend
-
-        return RayBackend
+    if isinstance(name, str) and name in _CLASSES:
+        module, kind = _CLASSES[name]
+        found: type[Backend] = getattr(import_module(f"{__name__}.{module}"), kind)
+        return found
     meant = did_you_mean(name, NAMES) if isinstance(name, str) else ""
     raise UsageError(
         f"unknown backend {name!r}{meant}",

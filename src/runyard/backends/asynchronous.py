@@ -7,7 +7,6 @@ cancelled and recorded as failed; what it returns later is discarded.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import deque
 
@@ -17,8 +16,6 @@ from runyard.attempt.program import Program
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk, Job
 from runyard.backends.in_process import Inbox, InProcessBackend, InProcessLane
-
-logger = logging.getLogger(__name__)
 
 
 class _AsyncLane(InProcessLane):
@@ -94,7 +91,6 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
         self._thread.start()
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         self._sent.append((self._lanes[lane], chunk))
         if not self._delivering:  # waking the loop's thread is expensive: once for many chunks
             self._delivering = True

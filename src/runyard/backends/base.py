@@ -157,9 +157,9 @@ class EarlyDeaths:
         """A worker achieved something."""
         self._count = 0
 
-    def add(self) -> bool:
-        """One more died; whether to give up."""
-        self._count += 1
+    def add(self, *, was_running: bool = False) -> bool:
+        """A worker died, perhaps while running a task; whether to give up."""
+        self._count = 0 if was_running else self._count + 1
         return self._count > self.LIMIT
 
 

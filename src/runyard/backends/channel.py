@@ -1,6 +1,8 @@
-"""Messages between the processes of a run: each is a mark, its length, then its bytes.
+"""Messages between the processes of a run: each is a key, its length, then its bytes.
 
-The engine's end never blocks: a `Poller` waits for all its channels at once. The other ends block.
+Each worker has a random key, so that what a task writes into its worker's channel is not taken for
+a message. The engine's end never blocks: a `Poller` waits for all its channels at once. The other
+ends block.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import msgspec
 
 T = TypeVar("T")
 
-HEAD = struct.Struct("<4sI")
-MARK = b"\x9drun"
-"""What each message begins with, so that bytes written by others are noticed."""
+HEAD = struct.Struct("<QI")  # key, length
+MARK = int.from_bytes(b"\x9drunyard", "little")
+"""The key of channels that no task can reach."""
 
 LARGEST = (1 << 32) - 1
 """The most bytes of a message."""
@@ -30,18 +32,33 @@ class GarbledMessage(Exception):
     """Bytes on a channel that are not a message."""
 
 
-def framed(*parts: bytes) -> bytes:
+def framed(*parts: bytes, key: int = MARK) -> bytes:
     """One message made of these parts, as it is sent."""
-    return b"".join((HEAD.pack(MARK, sum(map(len, parts))), *parts))
+    return b"".join((HEAD.pack(key, sum(map(len, parts))), *parts))
 
 
-def take_messages(buffer: bytearray, decode: Callable[[memoryview], T]) -> list[T]:
-    """The whole messages at the start of the buffer, decoded and removed from it."""
+def take_messages(
+    buffer: bytearray,
+    decode: Callable[[memoryview], T],
+    key: int = MARK,
+    skip: Callable[[int], object] | None = None,
+) -> list[T]:
+    """The whole messages at the start of the buffer, decoded and removed from it.
+
+    Bytes between two messages are an error or, with `skip`, removed; it is given their number.
+    """
     found, at = [], 0
     while len(buffer) - at >= HEAD.size:
-        mark, size = HEAD.unpack_from(buffer, at)
-        if mark != MARK:
-            raise GarbledMessage
+        its_key, size = HEAD.unpack_from(buffer, at)
+        if its_key != key:
+            if skip is None:
+                raise GarbledMessage
+            begin = buffer.find(key.to_bytes(8, "little"), at)
+            if begin < 0:  # all but what may be the start of a key
+                begin = len(buffer) - 7
+            skip(begin - at)
+            at = begin
+            continue
         begin = at + HEAD.size
         end = begin + size
         if len(buffer) < end:
@@ -55,12 +72,12 @@ def take_messages(buffer: bytearray, decode: Callable[[memoryview], T]) -> list[
     return found
 
 
-def received(end: socket.socket, decode: Callable[[memoryview], T]) -> Iterator[T]:
+def received(end: socket.socket, decode: Callable[[memoryview], T], key: int = MARK) -> Iterator[T]:
     """Messages as they arrive, until the other end closes. Blocks."""
     buffer = bytearray()
     while part := end.recv(READ_BYTES):
         buffer += part
-        yield from take_messages(buffer, decode)
+        yield from take_messages(buffer, decode, key)
 
 
 class Poller:
@@ -106,11 +123,14 @@ class Poller:
 class Channel:
     """The engine's end of a socket: queues what the socket does not take at once."""
 
-    def __init__(self, poller: Poller, end: socket.socket, owner: Any = None) -> None:
+    owner: Any = None  # what it belongs to
+
+    def __init__(self, poller: Poller, end: socket.socket, key: int = MARK) -> None:
         end.setblocking(False)
-        self.owner = owner
+        self.skipped = 0  # bytes that were not part of a message
         self.is_broken = False  # the other end no longer reads
         self.at_end = False  # the other end has closed, and all that it sent was read
+        self._key = key
         self._poller = poller
         self._socket = end
         self._incoming = bytearray()
@@ -119,7 +139,7 @@ class Channel:
 
     def send(self, *parts: bytes) -> None:
         """Queue a message, and send what fits."""
-        self._outgoing += HEAD.pack(MARK, sum(map(len, parts)))
+        self._outgoing += HEAD.pack(self._key, sum(map(len, parts)))
         for part in parts:
             self._outgoing += part
         self.flush()
@@ -143,6 +163,8 @@ class Channel:
 
     def read(self) -> bool:
         """Read once; False where nothing more comes now, which may be the end."""
+        if self.at_end:
+            return False
         try:
             size = self._socket.recv_into(self._poller.scratch)
         except BlockingIOError:
@@ -150,20 +172,27 @@ class Channel:
         except OSError:
             size = 0
         if not size:
-            self.at_end = True
-            self._unregister()
+            self.ignore()
             return False
         self._incoming += self._poller.scratch[:size]
         return True
 
     def take(self, decode: Callable[[memoryview], T]) -> list[T]:
-        """The whole messages that were read."""
-        return take_messages(self._incoming, decode)
+        """The whole messages that were read; what lies between them is skipped."""
+        return take_messages(self._incoming, decode, self._key, self._skip)
+
+    def ignore(self) -> None:
+        """Read nothing more."""
+        self.at_end = True
+        self._unregister()
 
     def close(self) -> None:
         """Close the socket."""
         self._unregister()
         self._socket.close()
+
+    def _skip(self, size: int) -> None:
+        self.skipped += size
 
     def _unregister(self) -> None:
         with contextlib.suppress(KeyError, ValueError, RuntimeError):  # gone with its poller

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 from abc import abstractmethod
 from contextlib import ExitStack
@@ -26,8 +25,6 @@ from runyard.attempt.wire import (
 )
 from runyard.backends.base import Backend, Capabilities
 from runyard.spec.outcome import Printed
-
-logger = logging.getLogger(__name__)
 
 IN_PROCESS = Capabilities(
     hard_kill=False,
@@ -98,7 +95,6 @@ def _report(messages: list[LaneMessage]) -> Report:
             seconds += content[6]
     failure = last if isinstance(last, SystemFailure) else None
     finished = last is None or failure is not None
-    logger.debug("lane %d: report on chunk %d, done: %d", lane, chunk, done)
     return Report(
         lane, chunk, done, rows, failures, printed, emitted, seconds, finished,
         system_failure=failure,

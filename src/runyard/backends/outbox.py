@@ -33,8 +33,11 @@ FLUSH_SECONDS = 0.05
 class Outbox:
     """The results and emissions of a lane that have not been sent yet."""
 
-    def __init__(self, channel: socket.socket, lane: int, state: ProcessState) -> None:
+    def __init__(
+        self, channel: socket.socket, lane: int, state: ProcessState, key: int = MARK
+    ) -> None:
         self._channel = channel
+        self._key = key
         self._lane = lane
         self._state = state
         self._sending = threading.Lock()
@@ -134,7 +137,7 @@ class Outbox:
         )  # fmt: skip
         if len(data) > LARGEST:
             raise MemoryError
-        self._channel.sendall(HEAD.pack(MARK, len(data)))
+        self._channel.sendall(HEAD.pack(self._key, len(data)))
         self._channel.sendall(data)
         self._done = done
         self._change = None

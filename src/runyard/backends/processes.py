@@ -37,22 +37,19 @@ from runyard.backends import tree
 from runyard.backends.base import Backend, Capabilities, EarlyDeaths, starting
 from runyard.backends.channel import GarbledMessage
 from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
-from runyard.backends.worker_pool import (
-    WorkerHandle,
-    WorkerPool,
-    close_pools,
-    keep_pool,
-    take_pool,
-)
+from runyard.backends.worker_pool import WorkerHandle, WorkerPool
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
 
-__all__ = ["ProcessesBackend", "close_pools"]
-
 logger = logging.getLogger(__name__)
+
+close_pools = WorkerPool.warm.close
+"""End the workers that wait for the next run of this process."""
 
 CUT_OFF_SECONDS = 1.0
 """How long a worker that closed its channel has to exit by itself, with a telling exit code."""
+
+_TRY = "try `python -c 'import runyard'` with the same interpreter"
 
 
 class ProcessesBackend(Backend):
@@ -75,15 +72,16 @@ class ProcessesBackend(Backend):
         super().__init__(lanes)
         self._environment = environment
         with starting():
-            self._pool = take_pool(lanes, environment)
+            self._pool = WorkerPool.take(lanes, environment)
         self._job: Job | None = None
         self._encoded_job = b""
         self._ready: list[Report | Loss] = []
         self._early_deaths = EarlyDeaths()
+        self._has_warned = False  # that a task wrote into a channel
         self._closed = False
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        if self._pool.is_outdated(job.code):
+        if self._pool.code.has_changed(job.code):
             self._pool.close()
             self._pool = self._new_pool()
         self._job = job
@@ -93,7 +91,6 @@ class ProcessesBackend(Backend):
             worker.channel.send(JOB, self._encoded_job)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         worker = self._pool.workers[lane]
         worker.sent.add(chunk)
         worker.channel.send(CHUNK, encode_chunk(chunk))
@@ -145,7 +142,7 @@ class ProcessesBackend(Backend):
         else:
             for worker in self._pool.workers:
                 worker.channel.send(REST)
-            keep_pool(self._pool)
+            self._pool.warm.keep(self._pool)
         if self._job is not None:
             for lane in range(len(self._pool.workers)):
                 remove_spool(self._spool(lane))
@@ -173,15 +170,19 @@ class ProcessesBackend(Backend):
         try:
             reports = worker.channel.take(self.decode)
         except GarbledMessage:
-            raise BackendError(
-                f"worker {worker.number} sent bytes that are not a report",
-                hint="one of its tasks has written to a file descriptor that it did not open",
-            ) from None
+            # A task wrote into the middle of a report, which was sent while it ran.
+            worker.channel.ignore()
+            status = self._lane_status.read(worker.number)
+            self.end(worker.number, status, LossCause.WORKER_DIED, "garbled a report")
+            return False
+        skipped, worker.channel.skipped = worker.channel.skipped, 0
+        if skipped and not self._has_warned:
+            self._has_warned = True
+            self.notices.append(
+                "a task wrote to a file descriptor that it did not open, its worker's connection "
+                "to the engine: this was dropped"
+            )
         for report in reports:
-            logger.debug(
-                "lane %d: report on chunk %d, done: %d", worker.number, report.chunk,
-                report.done,
-            )  # fmt: skip
             self._early_deaths.reset()
             worker.sent.take(report)
             self._ready.append(report)
@@ -200,7 +201,8 @@ class ProcessesBackend(Backend):
         if not worker.renewing or worker.sent.ids:
             reason = _death(exit_status)
             was_running = self._lose(worker, reason, clean_exit=exit_status == 0)
-            self._count_death(was_running, f"workers die as soon as they start: {reason}")
+            if self._early_deaths.add(was_running=was_running):
+                raise BackendError(f"workers die as soon as they start: {reason}", hint=_TRY)
         self._restart(worker)
 
     def _replace_pool(self) -> None:
@@ -215,8 +217,9 @@ class ProcessesBackend(Backend):
             self._lose(worker, "the supervisor of the workers died", shared=len(busy) > 1)
         lines = pool.last_lines()
         pool.close()
-        message = "the supervisor of the workers dies as soon as it starts"
-        self._count_death(bool(busy), f"{message}: {lines}" if lines else message)
+        if self._early_deaths.add(was_running=bool(busy)):
+            message = "the supervisor of the workers dies as soon as it starts"
+            raise BackendError(f"{message}: {lines}" if lines else message, hint=_TRY)
         self.notices.append("the supervisor of the workers died and was replaced")
         self._pool = self._new_pool()
         for worker in self._pool.workers:
@@ -227,6 +230,7 @@ class ProcessesBackend(Backend):
         self, worker: WorkerHandle, reason: str, *, shared: bool = False, clean_exit: bool = False
     ) -> bool:
         """Read a dead worker's last reports and add its loss; whether it was running a task."""
+        assert self._job is not None
         while self._read(worker):
             pass
         status, cause = self._lane_status.read(worker.number), LossCause.WORKER_DIED
@@ -234,12 +238,11 @@ class ProcessesBackend(Backend):
             meant, cause, reason = worker.ending
             if meant != status:  # that task ended just in time; this one is not to blame
                 status = status._replace(task=IDLE)
-        printed = None
-        if self._job is not None and status.task != IDLE:
-            spool, folder = self._spool(worker.number), Path(self._job.folder)
-            printed = salvage(spool, folder, status.task, status.attempt)
-        elif self._job is not None:
-            remove_spool(self._spool(worker.number))
+        spool, printed = self._spool(worker.number), None
+        if status.task != IDLE:
+            printed = salvage(spool, Path(self._job.folder), status.task, status.attempt)
+        else:
+            remove_spool(spool)
         logger.debug("lane %d: lost its worker: %s", worker.number, reason)
         self._ready.append(
             Loss.of(
@@ -248,15 +251,6 @@ class ProcessesBackend(Backend):
             )
         )  # fmt: skip
         return status.task != IDLE
-
-    def _count_death(self, was_running: bool, message: str) -> None:
-        """Give up when too many workers in a row die before they achieve anything."""
-        if was_running:
-            self._early_deaths.reset()
-        elif self._early_deaths.add():
-            raise BackendError(
-                message, hint="try `python -c 'import runyard'` with the same interpreter"
-            )
 
     def _restart(self, worker: WorkerHandle) -> None:
         if not self._lane_status.path.exists():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections import deque
@@ -20,8 +19,6 @@ from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
-
-logger = logging.getLogger(__name__)
 
 SLICE = 0.02
 """Seconds of work between two reports."""
@@ -83,8 +80,7 @@ class SerialBackend(InProcessBackend[_SerialLane]):
         super().open(job, lane_status)
         self._lane = self._lanes[0]
 
-    def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
+    def send(self, lane: int, chunk: Chunk) -> None:  # noqa: ARG002
         self._chunks.append(chunk)
 
     def poll(self, timeout: float) -> list[Report | Loss]:

@@ -16,8 +16,10 @@ dies, and kills a worker when the supervisor dies (Linux).
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
+import resource
 import select
 import signal
 import socket
@@ -28,10 +30,13 @@ from typing import NoReturn
 
 from runyard.backends import tree, worker
 
-MESSAGE = struct.Struct("<cxxxiq")  # kind, lane, pid or exit status
+MESSAGE = struct.Struct("<cxxxiQ")  # kind, lane; the channel's key, a pid, or status << 32 | pid
 FORK, KILL, STARTED, ENDED = b"F", b"K", b"S", b"E"
 FORKED_WITH = 3
 """Descriptors sent with a request to fork: the channel, and the engine's stdout and stderr."""
+
+CHANNEL_NUMBER = 1000
+"""The lowest descriptor number of a worker's channel."""
 
 
 def main(descriptor: int) -> None:
@@ -102,15 +107,12 @@ def _serve(control: socket.socket, guard: socket.socket) -> None:
 
 def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
     """Handle one request of the engine; False if it is gone."""
-    data, descriptors, _, _ = socket.recv_fds(control, MESSAGE.size, FORKED_WITH)
-    while data and len(data) < MESSAGE.size:
-        more = control.recv(MESSAGE.size - len(data))
-        if not more:
-            return False
-        data += more
-    if not data:
+    data, descriptors, _, _ = socket.recv_fds(
+        control, MESSAGE.size, FORKED_WITH, socket.MSG_WAITALL
+    )
+    if len(data) < MESSAGE.size:
         return False
-    kind, lane, _ = MESSAGE.unpack(data)
+    kind, lane, key = MESSAGE.unpack(data)
     if kind == KILL:
         # The engine requests another worker of a lane only after the last one has ended.
         for child in [child for child, its in lanes.items() if its == lane]:
@@ -118,7 +120,7 @@ def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bo
         return True
     supervisor, child = os.getpid(), os.fork()
     if child == 0:
-        _become_worker(lane, descriptors, supervisor, own)
+        _become_worker(lane, key, descriptors, supervisor, own)
     for descriptor in descriptors:
         os.close(descriptor)
     lanes[child] = lane
@@ -126,7 +128,9 @@ def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bo
     return True
 
 
-def _become_worker(lane: int, descriptors: list[int], supervisor: int, own: list[int]) -> NoReturn:
+def _become_worker(
+    lane: int, key: int, descriptors: list[int], supervisor: int, own: list[int]
+) -> NoReturn:
     code = 1
     try:
         tree.signal_at_parents_end(signal.SIGKILL)
@@ -143,14 +147,25 @@ def _become_worker(lane: int, descriptors: list[int], supervisor: int, own: list
             os.dup2(stream, target)
         for descriptor in (*own, *streams):
             os.close(descriptor)
+        channel = _out_of_the_way(channel)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        code = worker.main(lane, socket.socket(fileno=channel))
+        code = worker.main(lane, socket.socket(fileno=channel), key)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         with contextlib.suppress(Exception):
             sys.stderr.flush()
         os._exit(code)
+
+
+def _out_of_the_way(channel: int) -> int:
+    """Move the channel to a number that tasks don't use by mistake, if the limit allows it."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    with contextlib.suppress(OSError):
+        moved = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, min(CHANNEL_NUMBER, limit - 1))
+        os.close(channel)
+        return moved
+    return channel
 
 
 def _reap(control: socket.socket, lanes: dict[int, int]) -> None:

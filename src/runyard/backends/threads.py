@@ -7,7 +7,6 @@ through `ctx.on_cancel`; its thread is left behind, and what it returns later is
 from __future__ import annotations
 
 import contextvars
-import logging
 import queue
 import threading
 
@@ -16,8 +15,6 @@ from runyard.attempt.program import Program
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk
 from runyard.backends.in_process import Inbox, InProcessBackend, InProcessLane
-
-logger = logging.getLogger(__name__)
 
 
 class _ThreadLane(InProcessLane):
@@ -62,7 +59,6 @@ class ThreadsBackend(InProcessBackend[_ThreadLane]):
     name = "threads"
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         self._lanes[lane].chunks.put(chunk)
 
     def close(self) -> None:

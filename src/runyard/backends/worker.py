@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import resource
 import socket
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.lane_status import LaneStatusFile
+from runyard.attempt.memory import limit_memory
 from runyard.attempt.output import OutputCapture, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
 from runyard.attempt.program import Program
@@ -49,25 +49,25 @@ class ChannelClosed(Exception):
     """The running task, which the lane's status still names, closed the channel."""
 
 
-class Worker:
-    """The main thread of a worker process."""
+class WorkerProcess:
+    """What the main thread of this process does."""
 
-    def __init__(self, lane: int, channel: socket.socket) -> None:
+    def __init__(self, lane: int, channel: socket.socket, key: int) -> None:
         self._lane = lane
         self._channel = channel
+        self._key = key
         self._state = ProcessState(channel.fileno())
-        self._outbox = Outbox(channel, lane, self._state)
+        self._outbox = Outbox(channel, lane, self._state, key)
         self._was_changed = False  # by a task of this batch: check after every task
         self._spool: SpoolOutput | None = None
         self._lane_status: LaneStatusFile | None = None
         self._runner: Runner | None = None
         self._failure: SystemFailure | None = None  # why this batch can't begin here
-        self._limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_DATA,)}
 
     def serve(self) -> None:
         """Handle messages until the channel closes."""
         try:
-            for kind, content in received(self._channel, _split):
+            for kind, content in received(self._channel, _split, self._key):
                 if kind == CHUNK:
                     self._run(decode_chunk(content))
                 elif kind == JOB:
@@ -98,7 +98,7 @@ class Worker:
             self._failure = SystemFailure.of(error)
             return
         enter(self._runner)
-        self._limit_memory(job.memory)
+        limit_memory(job.memory)
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = False
 
@@ -183,34 +183,17 @@ class Worker:
             enter(None)
             tree.kill_below(os.getpid())
         if self._spool is not None:
-            self._spool.close(remove=True)
+            self._spool.close()
             self._spool = None
         if self._lane_status is not None:
             self._lane_status.close()
             self._lane_status = None
-        self._limit_memory(None)
-
-    def _limit_memory(self, extra: int | None) -> None:
-        """Let a task use this much more than the idle worker."""
-        for kind, (soft, hard) in self._limits.items():
-            wanted = soft if extra is None else _data_size() + extra
-            if hard != resource.RLIM_INFINITY:
-                wanted = min(wanted, hard)
-            resource.setrlimit(kind, (wanted, hard))
+        limit_memory(None)
 
 
 def _split(message: memoryview) -> tuple[bytes, bytes]:
     """A message's kind and its content."""
     return bytes(message[:1]), bytes(message[1:])
-
-
-def _data_size() -> int:
-    """Bytes of data that this process has mapped; what RLIMIT_DATA counts."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmData:")[2].split()[0]) * 1024
-    except (OSError, IndexError):
-        return 64 * 1024 * 1024
 
 
 def _note_chdir(event: str, _: tuple[Any, ...]) -> None:
@@ -219,7 +202,7 @@ def _note_chdir(event: str, _: tuple[Any, ...]) -> None:
         touched.add(True)
 
 
-def main(lane: int, channel: socket.socket) -> int:
+def main(lane: int, channel: socket.socket, key: int) -> int:
     """Be a worker until the engine closes the channel; returns the exit code."""
     with contextlib.suppress(Exception):
         faulthandler.enable(file=2)
@@ -228,7 +211,7 @@ def main(lane: int, channel: socket.socket) -> int:
     os.register_at_fork(after_in_child=channel.close)
     code = 0
     try:
-        Worker(lane, channel).serve()
+        WorkerProcess(lane, channel, key).serve()
     except Tainted:
         pass
     except ChannelClosed:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import enum
 import os
+import secrets
 import selectors
 import socket
 import time
 from collections.abc import Mapping
+from typing import ClassVar
 
 from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.wire import LossCause
 from runyard.backends import tree
 from runyard.backends.base import SentChunks
-from runyard.backends.channel import Channel, Poller
-from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
+from runyard.backends.channel import Channel
+from runyard.backends.helper import HelperProcess, WarmCache
 from runyard.backends.supervisor import ENDED, FORK, KILL, MESSAGE, STARTED
 from runyard.spec.hash_seed import seeded
 
@@ -27,8 +29,6 @@ ANSWER_SECONDS = 10.0
 
 START_SECONDS = 60.0
 """The same for its first answer, since its interpreter may still be starting."""
-
-END_SECONDS = 10.0
 
 
 class WorkerHandle:
@@ -50,40 +50,38 @@ class WorkerHandle:
         return bool(self.sent.ids or self.ending or self.renewing)
 
 
-class WorkerPool:
+class WorkerPool(HelperProcess):
     """A supervisor and its workers."""
 
+    warm: ClassVar[WarmCache[WorkerPool]] = WarmCache()
+    end_seconds = 10.0
+
+    @classmethod
+    def take(cls, lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
+        """A pool for this directory and environment, warm if there is one."""
+        key = _pool_key(lanes, environment)
+        found = cls.warm.take(lambda pool: pool.key == key and pool.lives)
+        return found or cls(lanes, environment)
+
     def __init__(self, lanes: int, environment: Mapping[str, str] | None = None) -> None:
-        self.key = _pool_key(lanes, environment)
         self.workers: list[WorkerHandle] = []
-        self.poller = Poller()
+        super().__init__("runyard.backends.supervisor", environment=seeded(environment))
+        self.key = _pool_key(lanes, environment)
         self.is_lost = False  # the supervisor is gone
-        self._code = LoadedCode()
         self._has_answered = False
         self._continued: float | None = None  # when a silent supervisor was continued
         self._checked = 0.0
-        self._supervisor: HelperProcess | None = None
         try:
-            self._supervisor = HelperProcess(
-                "runyard.backends.supervisor", environment=seeded(environment)
-            )
-            self._control = self._supervisor.socket
-            _warm.opened(self)
-            self.poller.selector.register(self._control, selectors.EVENT_READ, self)
+            self.poller.selector.register(self.socket, selectors.EVENT_READ, self)
             for number in range(lanes):
                 self.workers.append(self._forked(number))
         except BaseException:
             self.close()
             raise
 
-    def is_outdated(self, code: Mapping[str, str]) -> bool:
-        """Whether workers may have loaded an older version of this code."""
-        return self._code.has_changed(code)
-
     @property
     def lives(self) -> bool:
-        """Whether the supervisor runs."""
-        return not self.is_lost and self._supervisor is not None and self._supervisor.lives
+        return not self.is_lost and super().lives
 
     def fork(self, number: int) -> WorkerHandle:
         """Replace a lane's worker, which has ended."""
@@ -94,16 +92,17 @@ class WorkerPool:
     def _forked(self, number: int) -> WorkerHandle:
         mine, theirs = socket.socketpair()
         streams = [_stream(descriptor) for descriptor in (1, 2)]
+        key = secrets.randbits(64)
         try:
-            message = MESSAGE.pack(FORK, number, 0)
-            socket.send_fds(self._control, [message], [theirs.fileno(), *streams])
+            message = MESSAGE.pack(FORK, number, key)
+            socket.send_fds(self.socket, [message], [theirs.fileno(), *streams])
         except OSError:
             self.is_lost = True
         finally:
             theirs.close()
             for stream in streams:
                 os.close(stream)
-        channel = Channel(self.poller, mine)
+        channel = Channel(self.poller, mine, key=key)
         channel.owner = worker = WorkerHandle(number, channel)
         return worker
 
@@ -111,7 +110,7 @@ class WorkerPool:
         """Have the supervisor end a worker and everything below it."""
         worker.asked = worker.asked or time.monotonic()
         try:
-            self._control.sendall(MESSAGE.pack(KILL, worker.number, 0))
+            self.socket.sendall(MESSAGE.pack(KILL, worker.number, 0))
         except OSError:
             self.is_lost = True
 
@@ -120,7 +119,7 @@ class WorkerPool:
         data = b""
         try:
             while len(data) % MESSAGE.size or not data:
-                part = self._control.recv(MESSAGE.size * 64)
+                part = self.socket.recv(MESSAGE.size * 64)
                 if not part:
                     self.is_lost = True
                     break
@@ -152,38 +151,23 @@ class WorkerPool:
         health = health_of(now, asked, self._continued, patience)
         if health is Health.WELL:
             self._continued = None
-        elif health is Health.SILENT and self._supervisor is not None:
+        elif health is Health.SILENT:
             self._continued = now
-            self._supervisor.resume()
+            self.resume()
         self.is_lost = health is Health.HUNG
         return self.is_lost
 
     def kill_all(self) -> None:
         """Kill every process without the supervisor's help, and wait until none is left."""
         pids = [worker.pid for worker in self.workers if worker.pid is not None]
-        if self._supervisor is not None and self._supervisor.lives:
-            pids.insert(0, self._supervisor.pid)
+        if super().lives:
+            pids.insert(0, self.process.pid)
         tree.end_trees(pids)
 
-    def last_lines(self) -> str:
-        """The end of what the supervisor printed."""
-        return "" if self._supervisor is None else self._supervisor.last_lines()
-
-    def close(self) -> None:
-        """Close every descriptor, after which the supervisor ends everything; wait for that."""
-        self.abandon()
-        if self._supervisor is not None:
-            self._supervisor.resume()
-            self._supervisor.wait(END_SECONDS)
-
     def abandon(self) -> None:
-        """Close every descriptor."""
-        _warm.closed(self)
-        self.poller.close()  # first: a forked child must not unregister what its parent waits for
+        super().abandon()
         for worker in self.workers:
             worker.channel.close()
-        if self._supervisor is not None:
-            self._supervisor.close()
 
 
 class Health(enum.Enum):
@@ -217,18 +201,3 @@ def _stream(number: int) -> int:
 
 def _pool_key(lanes: int, environment: Mapping[str, str] | None) -> tuple[object, ...]:
     return lanes, os.getcwd(), tuple(sorted(seeded(environment).items()))
-
-
-_warm: WarmCache[WorkerPool] = WarmCache()
-
-close_pools = _warm.close
-
-
-def take_pool(lanes: int, environment: Mapping[str, str] | None = None) -> WorkerPool:
-    """A pool for this directory and environment, warm if there is one."""
-    key = _pool_key(lanes, environment)
-    found = _warm.take(lambda pool: pool.key == key and pool.lives)
-    return found or WorkerPool(lanes, environment)
-
-
-keep_pool = _warm.keep

@@ -71,6 +71,7 @@ class Loop:
                 raise self._mailbox.error
             self._check_for_end()
             if self._is_over():
+                self._publish_notices()
                 self._run.publish(self.progress())
                 if self._failure is not None:
                     raise self._failure.error()
@@ -232,8 +233,7 @@ class Loop:
         if now - self._ticked < TICK / 2:
             return
         self._ticked = now
-        while self._run.backend.notices:
-            self._run.warn(self._run.backend.notices.popleft())
+        self._publish_notices()
         deadline, elapsed = self._run.options.deadline, self._run.elapsed + now - self._began
         if deadline is not None and elapsed > deadline and self._ending is None:
             self._ending = End.DEADLINE
@@ -248,6 +248,10 @@ class Loop:
             progress = self.progress()
             self._writer.rate = progress.rate
             self._run.publish(progress)
+
+    def _publish_notices(self) -> None:
+        while self._run.backend.notices:
+            self._run.warn(self._run.backend.notices.popleft())
 
     def progress(self) -> Progress:
         """Where the batch stands."""

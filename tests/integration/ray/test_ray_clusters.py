@@ -258,8 +258,8 @@ def test_a_program_that_has_joined_a_cluster_runs_there(tmp_path: Path, ray_head
         "os.environ.pop('RAY_ADDRESS', None)\n"
         "def f(x): return x + 1\n"
         "print(ry.map(f, [1, 2], backend='ray', workers=2, progress=False))\n"
-        "from runyard.backends.ray.client import _warm\n"
-        "print(_warm._idle[0].is_local)\n"
+        "from runyard.backends.ray.client import DriverClient\n"
+        "print(DriverClient.warm._idle[0].is_local)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +21,7 @@ from ray_tasks import heavy, notes, patient
 from running import meanwhile
 
 import runyard as ry
-from runyard.events import WorkerLost
+from runyard.events import Event, Notice, WorkerLost
 
 TASKS = 40
 
@@ -70,6 +72,23 @@ def test_a_worker_and_an_actor_that_are_killed_cost_what_they_were_running(
     assert "SIGKILL" in lost[0].reason
     assert "its process" in lost[1].reason
     assert result.digest == hurried(tmp_path)
+
+
+def test_what_a_task_writes_into_its_workers_channel_is_dropped(
+    yard: ry.Yard, ray_head: str
+) -> None:
+    def task(x: int) -> int:
+        for descriptor in range(3, 4096) if x == 3 else ():
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b"no report")
+        return x
+
+    events: list[Event] = []
+    result = yard.run(ry.grid(task, x=range(20)), backend="ray", workers=1, on_event=events.append)
+    assert list(result.values()) == list(range(20))
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert any("a file descriptor that it did not open" in text for text in notices)
 
 
 def test_a_node_that_dies_costs_what_it_ran_and_one_that_joins_is_used(

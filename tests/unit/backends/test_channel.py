@@ -6,9 +6,19 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from runyard.backends.channel import Channel, Poller, framed, received
+from runyard.backends.channel import (
+    Channel,
+    GarbledMessage,
+    Poller,
+    framed,
+    received,
+    take_messages,
+)
 
 
 @pytest.fixture
@@ -80,3 +90,31 @@ def test_a_waiting_poller_can_be_woken(poller: Poller) -> None:
     thread.start()
     assert poller.wait(30) == []
     thread.join()
+
+
+KEY = 0x1122334455667788
+
+
+@given(st.lists(st.binary(max_size=40)), st.lists(st.binary(max_size=40)), st.integers(1, 30))
+def test_what_others_write_between_messages_is_skipped(
+    sent: list[bytes], garbage: list[bytes], step: int
+) -> None:
+    pieces = [framed(message, key=KEY) for message in sent]
+    for at, foreign in enumerate(garbage):
+        pieces.insert(2 * at, foreign)
+    data, buffer, found, skipped = b"".join(pieces) + framed(key=KEY), bytearray(), [], []
+    for start in range(0, len(data), step):
+        buffer += data[start : start + step]
+        found += take_messages(buffer, bytes, KEY, skipped.append)
+    assert found == [*sent, b""]
+    assert sum(skipped) == sum(map(len, garbage))
+    assert not buffer
+
+
+def test_what_others_write_into_a_message_is_noticed() -> None:
+    encoded = msgspec.msgpack.encode([1, "a", [b"value"]])
+    message = framed(encoded[:4], b"garbage", encoded[4:], key=KEY)
+    with pytest.raises(GarbledMessage):
+        take_messages(bytearray(message), msgspec.msgpack.decode, KEY, lambda size: None)
+    with pytest.raises(GarbledMessage):
+        take_messages(bytearray(b"garbage" + message), bytes, KEY)

@@ -15,7 +15,7 @@ from runyard.backends.channel import framed, take_messages
 from runyard.backends.ray import messages, shared_files
 from runyard.backends.ray.archives import pack_project, pack_tasks, unpack_project, unpack_tasks
 from runyard.backends.ray.cluster import (
-    ClusterState,
+    Node,
     Requirements,
     capacity,
     closest_node,
@@ -24,7 +24,7 @@ from runyard.backends.ray.cluster import (
     nodes_for_actors,
     shortage,
 )
-from runyard.backends.ray.messages import Environment, Frame
+from runyard.backends.ray.messages import Environment, ToEngine, Up, Update
 from runyard.backends.ray.worker_actor import OneWorkerBackend
 from runyard.errors import BackendError
 
@@ -34,12 +34,17 @@ OFFERS = st.dictionaries(
 )
 
 
+def each_with(free: dict[str, dict[str, float]]) -> dict[str, Node]:
+    """Unused nodes with these resources."""
+    return {name: Node(offer, offer) for name, offer in free.items()}
+
+
 @given(OFFERS, st.integers(0, 4), st.integers(0, 2), st.integers(0, 40))
 def test_no_node_gets_more_actors_than_it_has_room_for(
     free: dict[str, dict[str, float]], cpus: int, gpus: int, most: int
 ) -> None:
     need = Requirements(cpus=cpus, gpus=gpus)
-    nodes = nodes_for_actors(ClusterState(free, free), need, starting={}, most=most)
+    nodes = nodes_for_actors(each_with(free), need, starting={}, most=most)
     assert len(nodes) <= most
     for node in set(nodes):
         assert nodes.count(node) <= capacity(free[node], need)
@@ -52,7 +57,7 @@ def test_actors_that_are_starting_are_not_placed_twice(
     free: dict[str, dict[str, float]], started: int
 ) -> None:
     starting = dict.fromkeys(free, started)
-    nodes = nodes_for_actors(ClusterState(free, free), Requirements(), starting=starting, most=100)
+    nodes = nodes_for_actors(each_with(free), Requirements(), starting=starting, most=100)
     assert all(nodes.count(n) == max(0, o["CPU"] - started) for n, o in free.items())
 
 
@@ -64,7 +69,7 @@ def test_fractions_of_a_core_fit_as_often_as_they_should() -> None:
 
 def test_a_shortage_is_shown_as_text() -> None:
     need = Requirements(cpus=2, memory=4_000_000_000, resources={"licence": 1.0})
-    state = ClusterState({"n": {"CPU": 1.0, "memory": 8e9, "node:10.0.0.1": 1.0}})
+    state = {"n": Node({"CPU": 1.0, "memory": 8e9, "node:10.0.0.1": 1.0}, {})}
     assert not could_ever_fit(state, need)
     assert str(need) == "2 CPU, 4 GB memory, 1 licence"
     assert closest_node(state, need) == "the node that comes closest has 1 CPU, 8 GB memory"
@@ -72,7 +77,7 @@ def test_a_shortage_is_shown_as_text() -> None:
 
 def test_a_user_is_told_what_the_run_waits_for_until_a_worker_is_ready() -> None:
     need = Requirements(cpus=2, memory=4_000_000_000)
-    full = ClusterState({"n": {"CPU": 6.0, "memory": 8e9}}, {"n": {"memory": 8e9}})
+    full = {"n": Node({"CPU": 6.0, "memory": 8e9}, {"memory": 8e9})}
 
     def notice(ready: int, starting: int, wanted: int, *, is_explicit: bool) -> str | None:
         return shortage(
@@ -87,17 +92,17 @@ def test_a_user_is_told_what_the_run_waits_for_until_a_worker_is_ready() -> None
     assert notice(2, 0, 1024, is_explicit=False) is None
 
 
-FRAMES = st.builds(
-    Frame, st.sampled_from([b"C", b"N"]), st.integers(0, 9), st.integers(0, 2**63), st.binary()
+MESSAGES = st.builds(Up, st.integers(0, 9), st.integers(0, 2**63)) | st.builds(
+    Update, st.integers(0, 9), st.binary()
 )
 
 
-@given(st.lists(FRAMES), st.integers(1, 30))
-def test_messages_are_found_however_the_stream_is_cut(sent: list[Frame], step: int) -> None:
-    data, buffer, found = b"".join(framed(*frame.parts()) for frame in sent), bytearray(), []
+@given(st.lists(MESSAGES), st.integers(1, 30))
+def test_messages_are_found_however_the_stream_is_cut(sent: list[ToEngine], step: int) -> None:
+    data, buffer, found = b"".join(framed(messages.encode(each)) for each in sent), bytearray(), []
     for start in range(0, len(data), step):
         buffer += data[start : start + step]
-        found += take_messages(buffer, Frame.decode)
+        found += take_messages(buffer, messages.decode_to_engine)
     assert found == sent
     assert not buffer
 
@@ -142,7 +147,7 @@ def test_another_version_on_a_node_is_reported(change: dict[str, str], words: st
         **(same | change),
     )  # fmt: skip
     found = shared_files.version_mismatch(environment)
-    assert words in (found.error if found else "")
+    assert words in (found.message if found else "")
     assert (found is None) == (words == "")
 
 
@@ -150,10 +155,8 @@ def test_a_report_passes_an_actor_as_its_worker_sent_it() -> None:
     change, failure = StateChange(3, "the umask", True), SystemFailure("no room", is_full=True)
     report = Report(1, 2, 3, [4, b"row"], [], [], [], 0.5, True, change, failure)
     read = OneWorkerBackend.decode(memoryview(encode_report(report)))
-    running = messages.Running(0, 1, 2, 0.5)
-    update = messages.ActorUpdate(1, [messages.WorkerReport(read)], running, 0, None)
-    item = messages.decode_actor_update(messages.encode(update)).items[0]
-    assert item == messages.WorkerReport(report)
+    update = messages.encode(messages.ActorUpdate(reports=[read]))
+    assert messages.decode_actor_update(update).reports == [report]
 
 
 @pytest.mark.parametrize("length", [8, 60])

@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any
 
+from runyard.backends.ray import messages as wire
 from runyard.backends.ray.cluster import Requirements
+from runyard.backends.ray.messages import OpenReply
 from runyard.backends.ray.worker_actor import WorkerActor
 
-ORDERS, UPDATES = "orders", "updates"
+CALLS, ORDERS = "calls", "orders"
 
 INLINE_BYTES = 64 * 1024
 """The most data that travels inside a call; more goes through the object store."""
 
 
 class ActorHandle:
-    """An actor and its state. Its methods return the answer as a Ray object reference."""
+    """An actor, and what the driver knows of it."""
 
-    def __init__(self, lane: int, node: str, key: tuple[Any, ...], actor: Any) -> None:
+    def __init__(self, number: int, lane: int, node: str, key: tuple[Any, ...], actor: Any) -> None:
+        self.number = number
         self.lane = lane
         self.node = node
         self.key = key  # what it was started for
-        self.generation = 0  # of its lane
-        self.host = node[:8]
-        self.is_ready = False  # it has started
-        self.is_open = False  # the engine may use it
-        self.is_asked = False  # for an update
+        self.host = ""  # its machine's name, once it has started
+        self.rested = asyncio.Event()  # it serves no batch
+        self.rested.set()
         self._actor = actor
 
-    def hello(self) -> Any:
-        """Ask for its machine's name."""
-        return self._actor.hello.remote()
+    async def hello(self) -> None:
+        """Wait until it has started."""
+        self.host = await self._actor.hello.remote()
 
-    def open(self, job: Any, environment: bytes, code: Any) -> Any:
+    async def open(self, job: Any, environment: bytes, code: Any) -> OpenReply:
         """Begin a batch."""
-        call = self._actor.open.options(concurrency_group=ORDERS)
-        return call.remote(self.lane, self.generation, job, environment, code)
+        reply = await self._call("open", self.lane, job, environment, code)
+        return wire.decode_open_reply(reply)
 
-    def order(self, kind: bytes, number: int, content: bytes) -> None:
-        """Pass on a message for its lane."""
-        self._actor.order.options(concurrency_group=ORDERS).remote(kind, number, content)
+    async def update(self, patience: float) -> bytes:
+        """Its next update."""
+        found: bytes = await self._call("update", patience)
+        return found
 
-    def update(self, patience: float) -> Any:
-        """Ask for its next update."""
-        return self._actor.update.options(concurrency_group=UPDATES).remote(patience)
-
-    def rest(self) -> Any:
+    async def rest(self) -> None:
         """End the batch."""
-        return self._actor.rest.options(concurrency_group=ORDERS).remote()
+        await self._call("rest")
 
-    def leave(self) -> Any:
-        """End the batch, and let it clean up for good."""
-        return self._actor.leave.options(concurrency_group=ORDERS).remote()
+    async def leave(self) -> None:
+        """Let it clean up, then end it."""
+        if self.host:  # else it may wait for room, and would not answer before it has some
+            self.hurry()
+            with contextlib.suppress(Exception):
+                await self._call("leave")
+        self.kill()
 
     def kill(self) -> None:
         """End it by force."""
@@ -60,9 +63,20 @@ class ActorHandle:
         with contextlib.suppress(Exception):
             ray.kill(self._actor)
 
+    def order(self, content: bytes) -> None:
+        """Pass on an order."""
+        self._actor.order.options(concurrency_group=ORDERS).remote(content)
+
+    def hurry(self) -> None:
+        """Have it answer at once when it is asked for an update."""
+        self._actor.hurry.options(concurrency_group=ORDERS).remote()
+
+    def _call(self, method: str, *args: Any) -> Any:
+        return getattr(self._actor, method).options(concurrency_group=CALLS).remote(*args)
+
 
 def start_actor(
-    lane: int, node: str, need: Requirements, runtime_env: dict[str, Any]
+    number: int, lane: int, node: str, need: Requirements, runtime_env: dict[str, Any]
 ) -> ActorHandle:
     """Have Ray start a worker actor on a node that has room.
 
@@ -72,12 +86,13 @@ def start_actor(
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     remote: Any = ray.remote  # whose types don't know concurrency groups
-    actor = remote(concurrency_groups={ORDERS: 1, UPDATES: 1})(WorkerActor)
+    actor = remote(concurrency_groups={CALLS: 1, ORDERS: 1})(WorkerActor)
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     options = {**need.options(), "max_restarts": 0, "scheduling_strategy": there}
     if runtime_env:
         options["runtime_env"] = runtime_env
-    return ActorHandle(lane, node, actor_key(need, runtime_env), actor.options(**options).remote())
+    key = actor_key(need, runtime_env)
+    return ActorHandle(number, lane, node, key, actor.options(**options).remote())
 
 
 def shared(data: bytes) -> Any:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Self
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
-from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_chunk, encode_job
+from runyard.attempt.wire import Chunk, Job, Loss, LossCause, Report, encode_job
 from runyard.backends.base import Backend, EarlyDeaths, SentChunks
 from runyard.backends.processes import ProcessesBackend
 from runyard.backends.ray import messages as wire
@@ -21,28 +21,29 @@ from runyard.backends.ray.client import (
     DriverClient,
     address_of,
     check_installed,
-    close_clients,
-    keep_client,
-    take_client,
 )
 from runyard.backends.ray.cluster import Requirements
 from runyard.backends.ray.messages import (
-    ActorLost,
-    EndRequest,
+    ActorOrder,
+    ActorUpdate,
+    Alive,
+    Down,
+    End,
     Environment,
-    Frame,
-    OpenRequest,
-    TaskFiles,
-    UpdateItem,
-    UserNotice,
-    WorkerLoss,
-    WorkerReport,
+    Notice,
+    Open,
+    Order,
+    Rest,
+    Rested,
+    Stop,
+    ToEngine,
+    Up,
+    Update,
+    Work,
 )
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
-
-__all__ = ["MOST_LANES", "RayBackend", "close_clients"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +56,9 @@ REST_SECONDS = 20.0
 class _ActorLane:
     """What the engine knows of one actor."""
 
-    def __init__(self) -> None:
-        self.is_up = False
-        self.generation = 0  # counts the actors and workers that the lane has had
+    def __init__(self, actor: int | None = None, losses: int = 0) -> None:
+        self.actor = actor  # its number; None: there is none
+        self.losses = losses  # workers that the actor has lost
         self.sent = SentChunks()
         self.ending: tuple[int, int, int] | None = None  # task, attempt and chunk asked to end
         self.stop_sent = 0
@@ -79,7 +80,7 @@ class RayBackend(Backend):
         check_installed()
         self._workers = workers
         self._address = address_of(address)
-        self._client: DriverClient | None = take_client(self._address, workers)
+        self._client: DriverClient | None = DriverClient.take(self._address, workers)
         self.lanes = max(1, min(self.most_lanes, self._client.room))
         self._lanes = [_ActorLane() for _ in range(self.most_lanes)]
         self._extent = 0
@@ -106,7 +107,7 @@ class RayBackend(Backend):
             settings.pop("working_dir", None)
         project = Path(job.root, folder or "") if is_local else None
         is_fresh = client.code.has_changed(job.code)
-        request = OpenRequest(
+        request = Open(
             job=encode_job(job),
             need=Requirements(
                 cpus=1.0 if job.cpus is None else job.cpus,
@@ -120,36 +121,33 @@ class RayBackend(Backend):
             runtime_env=settings,
             environment=self._environment(job, project, fresh=is_fresh),
         )
-        client.send(Frame(wire.OPEN, content=wire.encode(request)))
+        client.send(request)
 
     def send(self, lane: int, chunk: Chunk) -> None:
-        logger.debug("lane %d: sent chunk %d of size %d", lane, chunk.id, chunk.size)
         state = self._lanes[lane]
         state.sent.add(chunk)
-        self._connected().send(Frame(wire.CHUNK, lane, state.generation, encode_chunk(chunk)))
+        self._order(state, Work(state.losses, chunk))
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         self._forward_stops()
-        for frame in self._connected().receive(0 if self._ready else timeout):
-            self._handle(frame)
+        for message in self._connected().receive(0 if self._ready else timeout):
+            self._handle(message)
         found, self._ready = self._ready, []
         return found
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
-        if state.is_up and state.ending != wanted:
+        if state.actor is not None and state.ending != wanted:
             state.ending = wanted
-            request = wire.encode(EndRequest(*wanted, cause, reason))
-            self._connected().send(Frame(wire.END, lane, content=request))
+            self._order(state, End(*wanted, cause, reason))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
-        if not state.is_up or state.ending is not None:
+        if state.actor is None or state.ending is not None:
             return 0
         recycle = self._job.recycle if self._job else None
         if state.sent.is_used_up(recycle):
-            state.sent.tasks = 0
-            self._connected().send(Frame(wire.RENEW, lane))
+            state.sent.tasks = 0  # the actor has its worker replaced
         return state.sent.room(recycle)
 
     def memory(self, lane: int) -> int | None:
@@ -160,7 +158,7 @@ class RayBackend(Backend):
         return self._extent
 
     def is_up(self, lane: int) -> bool:
-        return self._lanes[lane].is_up
+        return self._lanes[lane].actor is not None
 
     def is_settled(self, lane: int) -> bool:
         self._forward_stop(lane)
@@ -168,7 +166,7 @@ class RayBackend(Backend):
 
     def wake(self) -> None:
         if self._client is not None:
-            self._client.wake()
+            self._client.poller.wake()
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -176,7 +174,7 @@ class RayBackend(Backend):
             return
         try:
             if self._job is None or self._rest(client):
-                keep_client(client)
+                client.warm.keep(client)
             else:
                 client.close()
         except BackendError:
@@ -187,10 +185,10 @@ class RayBackend(Backend):
 
     def _rest(self, client: DriverClient) -> bool:
         """Have every actor end what it runs; whether all did."""
-        client.send(Frame(wire.REST))
+        client.send(Rest())
         until = time.monotonic() + REST_SECONDS
         while time.monotonic() < until:
-            if any(frame.kind == wire.RESTED for frame in client.receive(0.5)):
+            if any(isinstance(each, Rested) for each in client.receive(0.5)):
                 return True
         return False
 
@@ -198,6 +196,10 @@ class RayBackend(Backend):
         if self._client is None:
             raise BackendError("this backend is closed", hint="open another one")
         return self._client
+
+    def _order(self, lane: _ActorLane, order: ActorOrder) -> None:
+        if lane.actor is not None:
+            self._connected().send(Order(lane.actor, wire.encode(order)))
 
     def _environment(self, job: Job, project: Path | None, *, fresh: bool) -> Environment:
         own = dict(os.environ) if self._connected().is_local else {}
@@ -218,37 +220,41 @@ class RayBackend(Backend):
             fresh=fresh,
         )
 
-    def _handle(self, frame: Frame) -> None:
-        if frame.kind == wire.UPDATE:
-            self._handle_update(frame.lane, frame.content)
-        elif frame.kind == wire.UP:
-            self._lanes[frame.lane] = lane = _ActorLane()
-            lane.is_up, lane.generation = True, frame.number
-            # It may have a warm worker, which has had its share of tasks.
-            lane.sent.tasks = (self._job.recycle or 0) if self._job else 0
-            self._lane_status.clear(frame.lane)
-            self._extent = max(self._extent, frame.lane + 1)
+    def _handle(self, message: ToEngine) -> None:
+        if isinstance(message, Update):
+            self._handle_update(message.lane, wire.decode_actor_update(message.content))
+        elif isinstance(message, Up):
+            self._lanes[message.lane] = _ActorLane(message.actor)
+            self._lane_status.clear(message.lane)
+            self._extent = max(self._extent, message.lane + 1)
             self._count_lanes()
-        elif frame.kind == wire.DOWN:
-            self._lose_actor(frame.lane, wire.decode_actor_lost(frame.content))
-        elif frame.kind == wire.NOTICE:
-            self.notices.append(frame.content.decode())
-        elif frame.kind == wire.HEARTBEAT and not self._extent:
-            self.lanes = max(1, min(self.most_lanes, frame.number))
+        elif isinstance(message, Down):
+            self._lose_actor(message)
+        elif isinstance(message, Notice):
+            self.notices.append(message.text)
+        elif isinstance(message, Alive) and not self._extent:
+            self.lanes = max(1, min(self.most_lanes, message.lanes))
 
-    def _handle_update(self, number: int, content: bytes) -> None:
-        lane, update = self._lanes[number], wire.decode_actor_update(content)
-        if not lane.is_up or update.generation >> wire.WORKER_BITS != (
-            lane.generation >> wire.WORKER_BITS
-        ):
-            return
-        for item in update.items:
-            self._handle_item(number, item)
+    def _handle_update(self, number: int, update: ActorUpdate) -> None:
+        assert self._job is not None
+        lane = self._lanes[number]
+        for archive in update.files:
+            unpack_tasks(archive, Path(self._job.folder))
+        for report in update.reports:
+            self._early_deaths.reset()
+            lane.sent.take(report)
+            self._ready.append(report._replace(lane=number))
+        if update.loss is not None:
+            self._ready.append(update.loss._replace(lane=number))
+            self._lanes[number] = lane = _ActorLane(lane.actor, lane.losses + 1)
+            self._lane_status.clear(number)
+        self.notices.extend(update.notices)
+        if update.failure is not None:
+            raise BackendError(update.failure.message, hint=update.failure.hint)
         task, attempt, chunk, seconds = update.running
         if task == IDLE:
             self._lane_status.idle(number)
         elif chunk in lane.sent.ids:
-            assert self._job is not None
             since = perf_counter() - seconds
             self._lane_status.writer(number)(self._job.batch, task, attempt, chunk, since)
         if lane.ending is not None and lane.ending != (task, attempt, chunk):
@@ -256,53 +262,29 @@ class RayBackend(Backend):
         lane.stop_seen = update.stopped
         lane.memory = update.memory
 
-    def _handle_item(self, number: int, item: UpdateItem) -> None:
-        lane = self._lanes[number]
-        if isinstance(item, WorkerReport):
-            report = item.report._replace(lane=number)
-            logger.debug("lane %d: report on chunk %d, done: %d", number, report.chunk, report.done)
-            self._early_deaths.reset()
-            lane.sent.take(report)
-            self._ready.append(report)
-        elif isinstance(item, WorkerLoss):
-            self._ready.append(item.loss._replace(lane=number))
-            lane.generation += 1
-            lane.sent = SentChunks()
-            lane.ending = None
-            lane.stop_sent = 0
-            self._lane_status.clear(number)
-        elif isinstance(item, TaskFiles):
-            assert self._job is not None
-            unpack_tasks(item.archive, Path(self._job.folder))
-        elif isinstance(item, UserNotice):
-            self.notices.append(item.text)
-        else:
-            raise BackendError(item.message, hint=item.hint)
-
-    def _lose_actor(self, number: int, lost: ActorLost) -> None:
+    def _lose_actor(self, lost: Down) -> None:
         """Add the loss of a lane. If its whole node is gone, no task is to blame."""
-        if not self._lanes[number].is_up:
+        number = lost.lane
+        if not self.is_up(number):
             return
         status = self._lane_status.read(number)
-        if not lost.is_alone:
-            status = status._replace(task=IDLE)
-        if status.task != IDLE or not lost.is_alone:
-            self._early_deaths.reset()
-        elif self._early_deaths.add():
+        if self._early_deaths.add(was_running=status.task != IDLE or not lost.is_alone):
             raise BackendError(
                 f"workers on Ray die as soon as they start: {lost.reason}",
                 hint="see Ray's own logs of the node",
             )
+        if not lost.is_alone:
+            status = status._replace(task=IDLE)
         logger.debug("lane %d: lost its actor: %s", number, lost.reason)
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()
         self._lane_status.clear(number)
-        while self._extent and not self._lanes[self._extent - 1].is_up:
+        while self._extent and not self.is_up(self._extent - 1):
             self._extent -= 1
         self._count_lanes()
 
     def _count_lanes(self) -> None:
-        self.lanes = sum(1 for lane in self._lanes[: self._extent] if lane.is_up)
+        self.lanes = sum(map(self.is_up, range(self._extent)))
 
     def _forward_stops(self) -> None:
         for number in range(self._extent):
@@ -311,10 +293,10 @@ class RayBackend(Backend):
 
     def _forward_stop(self, number: int) -> None:
         lane, chunk = self._lanes[number], self._lane_status.stopped(number)
-        if lane.is_up and chunk > lane.stop_sent:
+        if chunk > lane.stop_sent:
             lane.stop_sent = chunk
             with contextlib.suppress(BackendError):  # the next `poll` reports it
-                self._connected().send(Frame(wire.STOP, number, chunk))
+                self._order(lane, Stop(chunk))
 
 
 def _yard_inside(job: Job, project: Path | None) -> list[str]:

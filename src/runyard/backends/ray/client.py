@@ -6,98 +6,94 @@ import os
 import sys
 import time
 from importlib.util import find_spec
+from typing import ClassVar
 
 from runyard.backends.base import usable_cores
-from runyard.backends.channel import Channel, Poller
-from runyard.backends.helper import HelperProcess, LoadedCode, WarmCache
-from runyard.backends.ray.messages import FAILED, HELLO, Frame, decode_failure
+from runyard.backends.channel import Channel
+from runyard.backends.helper import HelperProcess, WarmCache
+from runyard.backends.ray.messages import (
+    Alive,
+    Failed,
+    ToDriver,
+    ToEngine,
+    decode_to_engine,
+    encode,
+)
 from runyard.errors import BackendError
 
 START_SECONDS = 120.0
 SILENT_SECONDS = 60.0
 """How long the driver may be silent before it is given up."""
 
-END_SECONDS = 30.0
 
-
-class DriverClient:
+class DriverClient(HelperProcess):
     """A driver process with its Ray and its actors, and the channel to it."""
+
+    warm: ClassVar[WarmCache[DriverClient]] = WarmCache()
+    end_seconds = 30.0
+
+    @classmethod
+    def take(cls, address: str | None, workers: int | None) -> DriverClient:
+        """A client for the cluster, warm if there is one."""
+        cores = max(usable_cores(), workers or 0)
+
+        def fits(client: DriverClient) -> bool:
+            has_cores = client.cores >= cores or not client.is_local
+            return client.address == address and client.lives and has_cores
+
+        return cls.warm.take(fits) or cls(address, cores)
 
     def __init__(self, address: str | None, cores: int) -> None:
         """Start a driver that joins a cluster, or starts a Ray with this number of cores."""
+        super().__init__("runyard.backends.ray.driver", address, cores)
         self.address = address
         self.cores = cores
         self.is_local = address is None
-        self.code = LoadedCode()  # what its actors may have loaded
         self.room = 0  # how many actors fit, with one core each
         self._heard = time.monotonic()
-        self._process = HelperProcess("runyard.backends.ray.driver", address, cores)
-        self._poller = Poller()
-        self._channel = Channel(self._poller, self._process.socket)
-        _warm.opened(self)
+        self._channel = Channel(self.poller, self.socket)
         try:
-            self._wait_for_hello()
+            self._wait_until_up()
         except BaseException:
             self.close()
             raise
 
-    @property
-    def lives(self) -> bool:
-        """Whether the driver runs."""
-        return self._process.lives
-
-    def send(self, frame: Frame) -> None:
+    def send(self, message: ToDriver) -> None:
         """Queue a message for the driver, and send what fits."""
-        self._channel.send(*frame.parts())
+        self._channel.send(encode(message))
         self._check()
 
-    def receive(self, timeout: float) -> list[Frame]:
+    def receive(self, timeout: float) -> list[ToEngine]:
         """Messages that have arrived; waits up to `timeout` for the first."""
-        if self._poller.wait(timeout) and self._channel.read():
+        if self.poller.wait(timeout) and self._channel.read():
             self._heard = time.monotonic()
-        frames = self._channel.take(Frame.decode)
-        for frame in frames:
-            if frame.kind == FAILED:
-                failure = decode_failure(frame.content)
-                raise BackendError(failure.message, hint=failure.hint)
+        messages = self._channel.take(decode_to_engine)
+        for message in messages:
+            if isinstance(message, Failed):
+                raise BackendError(message.message, hint=message.hint)
         self._check()
         if time.monotonic() - self._heard > SILENT_SECONDS:
             raise BackendError(
                 f"the Ray driver process has not answered for {SILENT_SECONDS:.0f} s",
                 hint="check the cluster with `ray status`, then run `runyard resume`",
             )
-        return frames
-
-    def wake(self) -> None:
-        """Let a waiting `receive` return."""
-        self._poller.wake()
-
-    def close(self) -> None:
-        """Close the socket, after which the driver ends everything; wait for that."""
-        self.abandon()
-        self._process.wait(END_SECONDS)
-
-    def abandon(self) -> None:
-        """Close every descriptor."""
-        _warm.closed(self)
-        self._poller.close()
-        self._process.close()
+        return messages
 
     def _check(self) -> None:
         if not self._channel.is_broken and not self._channel.at_end:
             return
-        lines = self._process.last_lines()
+        lines = self.last_lines()
         raise BackendError(
             "the Ray driver process died" + (f"; its last output:\n{lines}" if lines else ""),
             hint="check that the cluster's head runs, then run `runyard resume`",
         )
 
-    def _wait_for_hello(self) -> None:
+    def _wait_until_up(self) -> None:
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
-            for frame in self.receive(0.5):
-                if frame.kind == HELLO:
-                    self.room = frame.number
+            for message in self.receive(0.5):
+                if isinstance(message, Alive):
+                    self.room = message.lanes
                     return
         raise BackendError(
             f"Ray did not start within {START_SECONDS:.0f} s", hint="see what `ray status` says"
@@ -125,18 +121,5 @@ def check_installed() -> None:
         raise BackendError("Ray is not installed", hint="pip install 'runyard[ray]'")
 
 
-_warm: WarmCache[DriverClient] = WarmCache()
-
-keep_client = _warm.keep
-close_clients = _warm.close
-
-
-def take_client(address: str | None, workers: int | None) -> DriverClient:
-    """A client for the cluster, warm if there is one."""
-    cores = max(usable_cores(), workers or 0)
-
-    def fits(client: DriverClient) -> bool:
-        has_cores = client.cores >= cores or not client.is_local
-        return client.address == address and client.lives and has_cores
-
-    return _warm.take(fits) or DriverClient(address, cores)
+close_clients = DriverClient.warm.close
+"""End the drivers that wait for the next run of this process."""

@@ -10,8 +10,8 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -50,21 +50,15 @@ class Requirements(msgspec.Struct, frozen=True):
         return shown(self.amounts) or "nothing"
 
 
-class ClusterState(msgspec.Struct, frozen=True):
-    """The living nodes of a cluster, by node id."""
+class Node(NamedTuple):
+    """A living node of a cluster."""
 
-    total: dict[str, dict[str, float]] = {}  # what each has
-    free: dict[str, dict[str, float]] = {}  # what of it is unused
-    addresses: dict[str, str] = {}  # where each listens
+    total: Amounts  # what it has
+    free: Amounts  # what of it is unused
+    address: str = ""  # where it listens
 
-    def without(self, nodes: Iterable[str]) -> ClusterState:
-        """The same without some nodes."""
-        gone = set(nodes)
-        return ClusterState(
-            {node: has for node, has in self.total.items() if node not in gone},
-            {node: has for node, has in self.free.items() if node not in gone},
-            {node: address for node, address in self.addresses.items() if node not in gone},
-        )
+
+Nodes = Mapping[str, Node]  # by node id
 
 
 def capacity(offer: Amounts, need: Requirements) -> int:
@@ -75,33 +69,31 @@ def capacity(offer: Amounts, need: Requirements) -> int:
     return int(min(offer.get(name, 0.0) / most + _EPSILON for name, most in wanted.items()))
 
 
-def could_ever_fit(state: ClusterState, need: Requirements) -> bool:
+def could_ever_fit(nodes: Nodes, need: Requirements) -> bool:
     """Whether some node has what a task needs, even if it is in use now."""
-    return any(capacity(offer, need) for offer in state.total.values())
+    return any(capacity(node.total, need) for node in nodes.values())
 
 
 def nodes_for_actors(
-    state: ClusterState, need: Requirements, *, starting: Mapping[str, int], most: int
+    nodes: Nodes, need: Requirements, *, starting: Mapping[str, int], most: int
 ) -> list[str]:
     """The nodes that get one more actor each, at most `most`; the emptiest first.
 
     What is free may not yet account for the actors that are starting; the next look will.
     """
-    room = {
-        node: capacity(offer, need) - starting.get(node, 0) for node, offer in state.free.items()
-    }
+    room = {n: capacity(node.free, need) - starting.get(n, 0) for n, node in nodes.items()}
     found: list[str] = []
-    while len(found) < most:
-        node = max(room, key=lambda node: room[node], default=None)
-        if node is None or room[node] < 1:
+    while room and len(found) < most:
+        name = max(room, key=lambda name: room[name])
+        if room[name] < 1:
             break
-        room[node] -= 1
-        found.append(node)
+        room[name] -= 1
+        found.append(name)
     return found
 
 
 def shortage(
-    state: ClusterState,
+    nodes: Nodes,
     need: Requirements,
     *,
     ready: int,
@@ -115,33 +107,33 @@ def shortage(
     """
     if not ready:
         waiting = f"Ray to start {starting:,} workers" if starting else "room on the Ray cluster"
-        return f"waiting for {waiting}: a task needs {need}, and {_free(state, need)}"
+        return f"waiting for {waiting}: a task needs {need}, and {_free(nodes, need)}"
     have = ready + starting
     if is_explicit and have < wanted:
         return f"the Ray cluster has room for {have} of {wanted} workers: a task needs {need}"
     return None
 
 
-def _free(state: ClusterState, need: Requirements) -> str:
+def _free(nodes: Nodes, need: Requirements) -> str:
     """How much of what a task needs is unused: `0 of 6 CPU are free`."""
     parts = []
     for name in need.amounts:
-        total = sum(offer.get(name, 0.0) for offer in state.total.values())
-        free = sum(offer.get(name, 0.0) for offer in state.free.values())
+        total = sum(node.total.get(name, 0.0) for node in nodes.values())
+        free = sum(node.free.get(name, 0.0) for node in nodes.values())
         parts.append(f"{shown({name: free}).split()[0]} of {shown({name: total})}")
     return " and ".join(parts) + " are free" if parts else "no node has room"
 
 
-def closest_node(state: ClusterState, need: Requirements) -> str:
+def closest_node(nodes: Nodes, need: Requirements) -> str:
     """The node that comes closest to what a task needs, as text."""
-    if not state.total:
+    if not nodes:
         return "there is no node"
     wanted = need.amounts
 
     def share(offer: Amounts) -> float:
         return sum(min(1.0, offer.get(name, 0.0) / most) for name, most in wanted.items())
 
-    best = max(state.total.values(), key=share)
+    best = max((node.total for node in nodes.values()), key=share)
     return f"the node that comes closest has {shown(best)}"
 
 
@@ -211,20 +203,23 @@ def disconnect() -> None:
         ray.shutdown()
 
 
-def current_state() -> ClusterState:
+def current_nodes() -> dict[str, Node]:
     """The cluster as Ray sees it now."""
     import ray
     from ray._private import state
 
-    available: Callable[[], dict[str, dict[str, float]]] = state.available_resources_per_node
+    available: Callable[[], dict[str, Amounts]] = state.available_resources_per_node
     list_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
-    nodes = [node for node in list_nodes() if node["Alive"]]
-    total = {node["NodeID"]: node["Resources"] for node in nodes}
-    return ClusterState(
-        total,
-        {node: has for node, has in available().items() if node in total},
-        {n["NodeID"]: f"{n['NodeManagerAddress']}:{n['NodeManagerPort']}" for n in nodes},
-    )
+    free = available()
+    return {
+        node["NodeID"]: Node(
+            node["Resources"],
+            free.get(node["NodeID"], {}),
+            f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",
+        )
+        for node in list_nodes()
+        if node["Alive"]
+    }
 
 
 def explain(error: BaseException) -> tuple[str, bool]:

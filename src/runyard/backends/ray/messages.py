@@ -1,60 +1,24 @@
 """What travels between the engine, the driver and the worker actors.
 
-A message of the socket is a head (kind, lane, number) and its content. For most kinds the driver
-reads only the head.
+    engine ── Open, Order, Rest ──▶ driver ── the content of an Order ──▶ actor
+    engine ◀── Update, … ────────── driver ◀── ActorUpdate ─────────────── actor
+
+The driver passes on the contents of `Order` and `Update` unread.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import Any, NamedTuple
 
 import msgspec
 
-from runyard.attempt.wire import Loss, LossCause, Report
+from runyard.attempt.lane_status import IDLE
+from runyard.attempt.wire import Chunk, Loss, LossCause, Report
 from runyard.backends.ray.cluster import Requirements
 
-HEAD = struct.Struct("<cIQ")  # kind, lane, number
 
-# From the engine
-OPEN = b"O"  # a batch begins: OpenRequest
-CHUNK = b"C"  # for an actor; number: the generation of the lane that it is meant for
-RENEW = b"W"  # for an actor: a fresh worker before the next chunk
-STOP = b"S"  # number: the last chunk of which nothing more may be started
-END = b"E"  # for an actor: EndRequest
-REST = b"R"  # the batch is over
-
-# From the driver
-HELLO = b"H"  # Ray is up; number: how many actors fit by its cores
-UP = b"U"  # a lane is ready; number: its generation
-DOWN = b"D"  # a lane's actor is gone: ActorLost
-UPDATE = b"N"  # from an actor: ActorUpdate
-NOTICE = b"T"  # a text for the user
-FAILED = b"F"  # it can't continue: RayFailure
-HEARTBEAT = b"P"  # number: how many actors there are, or will be soon
-RESTED = b"Z"  # nothing of the batch is left
-
-WORKER_BITS = 32
-"""A lane's generation is its actor's number × 2³² + how many workers that actor has lost."""
-
-
-class Frame(NamedTuple):
-    """One message of the socket."""
-
-    kind: bytes
-    lane: int = 0
-    number: int = 0
-    content: bytes = b""
-
-    def parts(self) -> tuple[bytes, bytes]:
-        """What is sent."""
-        return HEAD.pack(self.kind, self.lane, self.number), self.content
-
-    @classmethod
-    def decode(cls, message: memoryview) -> Frame:
-        """What was received."""
-        kind, lane, number = HEAD.unpack_from(message)
-        return cls(kind, lane, number, bytes(message[HEAD.size :]))
+class _Message(msgspec.Struct, tag=True):
+    """One of several kinds, told apart by its class name."""
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -70,7 +34,23 @@ class Environment(msgspec.Struct, frozen=True):
     fresh: bool  # code may have changed: replace warm workers
 
 
-class OpenRequest(msgspec.Struct, frozen=True):
+class Notice(_Message):
+    """A text for the user."""
+
+    text: str
+
+
+class Failed(_Message):
+    """Why the driver or an actor can't continue."""
+
+    message: str
+    hint: str | None = None
+
+
+# From the engine to the driver
+
+
+class Open(_Message):
     """A batch begins."""
 
     job: bytes
@@ -82,15 +62,34 @@ class OpenRequest(msgspec.Struct, frozen=True):
     environment: Environment
 
 
-class OpenReply(msgspec.Struct, frozen=True):
-    """An actor's answer to a batch."""
+class Order(_Message):
+    """Something for an actor to do; dropped if that actor is gone."""
 
-    needs_code: bool = False  # it doesn't see the project's folder
-    error: str = ""
-    hint: str = ""
+    actor: int
+    content: bytes  # an encoded ActorOrder
 
 
-class EndRequest(msgspec.Struct, frozen=True):
+class Rest(_Message):
+    """The batch is over."""
+
+
+# From the engine to an actor
+
+
+class Work(_Message):
+    """A chunk to run; dropped if the actor has lost more workers than the engine knew."""
+
+    losses: int
+    chunk: Chunk
+
+
+class Stop(_Message):
+    """Start nothing more of this chunk or earlier ones."""
+
+    chunk: int
+
+
+class End(_Message):
     """End this attempt, if it still runs."""
 
     task: int
@@ -100,11 +99,49 @@ class EndRequest(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ActorLost(msgspec.Struct, frozen=True):
-    """An actor is gone."""
+# From the driver to the engine
 
+
+class Alive(_Message):
+    """Sent every second, and once when Ray is up."""
+
+    lanes: int  # how many actors fit by its cores or, in a batch, are there or starting
+
+
+class Up(_Message):
+    """A lane is ready."""
+
+    lane: int
+    actor: int
+
+
+class Down(_Message):
+    """A lane's actor is gone."""
+
+    lane: int
     is_alone: bool  # its process died; False: its node is gone
     reason: str
+
+
+class Update(_Message):
+    """News from a lane's actor."""
+
+    lane: int
+    content: bytes  # an encoded ActorUpdate
+
+
+class Rested(_Message):
+    """Nothing of the batch is left."""
+
+
+# From an actor
+
+
+class OpenReply(msgspec.Struct, frozen=True):
+    """An actor's answer to a batch."""
+
+    needs_code: bool = False  # it doesn't see the project's folder
+    failure: Failed | None = None
 
 
 class Running(NamedTuple):
@@ -116,55 +153,27 @@ class Running(NamedTuple):
     seconds: float
 
 
-class WorkerReport(msgspec.Struct, frozen=True, tag=True):
-    """A report of the lane's worker, as the worker encoded it."""
+class ActorUpdate(msgspec.Struct):
+    """What happened on an actor since its last update, in this order."""
 
-    report: Report
-
-
-class WorkerLoss(msgspec.Struct, frozen=True, tag=True):
-    """The lane's worker died or was ended."""
-
-    loss: Loss
-
-
-class TaskFiles(msgspec.Struct, frozen=True, tag=True):
-    """Folders of ended tasks from a node that doesn't see the yard: a tar archive."""
-
-    archive: bytes
+    files: list[bytes] = []  # archives with folders of ended tasks, if it doesn't see the yard
+    reports: list[Report] = []
+    loss: Loss | None = None  # of the worker that made the reports
+    notices: list[str] = []  # for the user
+    failure: Failed | None = None  # why it can't continue
+    running: Running = Running(IDLE, 0, 0, 0.0)
+    stopped: int = 0  # the last `Stop` that it has seen
+    memory: int | None = None  # bytes that its task uses, if there is a limit
 
 
-class UserNotice(msgspec.Struct, frozen=True, tag=True):
-    """A text for the user."""
-
-    text: str
-
-
-class RayFailure(msgspec.Struct, frozen=True, tag=True):
-    """Why the driver or an actor can't continue."""
-
-    message: str
-    hint: str | None = None
-
-
-UpdateItem = WorkerReport | WorkerLoss | TaskFiles | UserNotice | RayFailure
-
-
-class ActorUpdate(msgspec.Struct, frozen=True):
-    """What happened on an actor since its last update."""
-
-    generation: int  # of the lane
-    items: list[UpdateItem]
-    running: Running
-    stopped: int  # the last STOP that it has seen
-    memory: int | None  # bytes that its task uses, if there is a limit
-
+ToDriver = Open | Order | Rest
+ActorOrder = Work | Stop | End
+ToEngine = Alive | Up | Down | Update | Notice | Failed | Rested
 
 encode = msgspec.msgpack.Encoder().encode
-decode_open_request = msgspec.msgpack.Decoder(OpenRequest).decode
+decode_to_driver = msgspec.msgpack.Decoder(ToDriver).decode
+decode_to_engine = msgspec.msgpack.Decoder(ToEngine).decode
+decode_actor_order = msgspec.msgpack.Decoder(ActorOrder).decode
+decode_actor_update = msgspec.msgpack.Decoder(ActorUpdate).decode
 decode_open_reply = msgspec.msgpack.Decoder(OpenReply).decode
 decode_environment = msgspec.msgpack.Decoder(Environment).decode
-decode_end_request = msgspec.msgpack.Decoder(EndRequest).decode
-decode_actor_lost = msgspec.msgpack.Decoder(ActorLost).decode
-decode_actor_update = msgspec.msgpack.Decoder(ActorUpdate).decode
-decode_failure = msgspec.msgpack.Decoder(RayFailure).decode

@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from runyard.backends.ray.messages import Environment, OpenReply
+from runyard.backends.ray.messages import Environment, Failed
 
 
 def inode_of(folder: str) -> int:
@@ -33,19 +33,17 @@ def sees_project(environment: Environment) -> bool:
     return inode_of(environment.project) == environment.inode
 
 
-def version_mismatch(environment: Environment) -> OpenReply | None:
+def version_mismatch(environment: Environment) -> Failed | None:
     """An error if this node has other versions than the engine."""
-    here = f"on {platform.node()}"
-    if environment.version != runyard_version():
-        return OpenReply(
-            error=f"Runyard is {runyard_version()} {here}, but {environment.version} on the engine",
-            hint="install the same version on every node",
-        )
-    if environment.python != python_version():
-        return OpenReply(
-            error=f"Python is {python_version()} {here}, but {environment.python} on the engine",
-            hint="use the same Python on every node",
-        )
+    for what, here, there, hint in (
+        ("Runyard", runyard_version(), environment.version, "install the same version"),
+        ("Python", python_version(), environment.python, "use the same Python"),
+    ):
+        if here != there:
+            return Failed(
+                f"{what} is {here} on {platform.node()}, but {there} on the engine",
+                f"{hint} on every node",
+            )
     return None
 
 

@@ -1,10 +1,11 @@
 """A worker actor: one lane of the engine, on the node where the driver starts it.
 
-    driver ── open, order … ──▶ orders ──▶ own thread ──▶ ProcessesBackend with one lane
-    driver ◀── update ◀── items ◀──────────────┘
+    driver ── order ──▶ orders ──┐ wakes it
+    driver ── update ──────────▶ step: follow orders, poll ◀──▶ ProcessesBackend with one lane
+    driver ◀── ActorUpdate ──────┘
 
-Orders and updates are calls of two concurrency groups with a thread each, so that orders keep their
-order while an update waits. Only the actor's own thread touches the backend.
+The backend is driven by the calls for updates; only they and the other calls of their group, which
+run one at a time, touch it. Orders have a group of their own and arrive while an update waits.
 """
 
 from __future__ import annotations
@@ -16,32 +17,27 @@ import platform
 import queue
 import shutil
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from runyard.attempt.lane_status import IDLE, LaneStatusFile
-from runyard.attempt.wire import Loss, Report, decode_chunk, decode_job
+from runyard.attempt.wire import Job, Loss, Report, decode_job
 from runyard.backends.processes import ProcessesBackend, close_pools
 from runyard.backends.ray import messages as wire
 from runyard.backends.ray.archives import pack_tasks, unpack_project
 from runyard.backends.ray.messages import (
+    ActorOrder,
     ActorUpdate,
+    End,
     Environment,
+    Failed,
     OpenReply,
-    RayFailure,
     Running,
-    TaskFiles,
-    UpdateItem,
-    UserNotice,
-    WorkerLoss,
-    WorkerReport,
+    Stop,
 )
 from runyard.backends.ray.shared_files import (
     local_path,
@@ -56,34 +52,20 @@ UPDATE_SECONDS = 2.0
 """The longest time between two updates, so that the driver knows that the actor lives."""
 
 UPDATE_BYTES = 4 * 1024 * 1024
-"""About the most bytes of an update; what is more waits for the next."""
+"""An update with more bytes is sent at once."""
 
 PREFIX = "runyard-actor-"
 
 
-class _UnreadReport(NamedTuple):
-    """A report whose rows are passed on undecoded."""
-
-    lane: int
-    chunk: int
-    done: int
-    rows: msgspec.Raw
-    failures: msgspec.Raw
-    printed: msgspec.Raw
-    emitted: msgspec.Raw
-    seconds: float
-    finished: bool
-    change: msgspec.Raw
-    system_failure: msgspec.Raw
-
-
-_decode_unread = msgspec.msgpack.Decoder(_UnreadReport).decode
+_decode_unread = msgspec.msgpack.Decoder(
+    tuple[int, int, int, Raw, Raw, Raw, Raw, float, bool, Raw, Raw]  # the fields of a `Report`
+).decode
 
 
 class OneWorkerBackend(ProcessesBackend):
-    """A single lane; reports pass through unread."""
+    """A single lane; what its reports contain passes through unread."""
 
-    decode = staticmethod(lambda data: cast("Report", _decode_unread(bytes(data))))
+    decode = staticmethod(lambda data: Report._make(_decode_unread(bytes(data))))
 
 
 class WorkerActor:
@@ -92,79 +74,75 @@ class WorkerActor:
     def __init__(self) -> None:
         self._home = os.getcwd()  # where Ray unpacked a `working_dir` from the network
         self._folder = _make_folder()
-        self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._items: deque[tuple[int, UpdateItem]] = deque()  # with their approximate sizes
-        self._changed = threading.Condition()
-        self._urgent = False  # the next update should not wait
+        self._orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._is_urgent = False  # the next update should not wait
         self._backend: ProcessesBackend | None = None
         self._lane_status: LaneStatusFile | None = None
         self._own_batch: Path | None = None  # the batch's files, if the yard is not seen from here
         self._has_limit = False  # of memory
         self._memory: int | None = None
         self._stopped = 0
-        self._generation = 0
-        threading.Thread(target=self._work, daemon=True, name="runyard-actor").start()
+        self._losses = 0  # workers that this batch has lost
 
-    # Called by the driver
+    # Called while another call may run
+
+    def order(self, order: bytes) -> None:
+        """Take in an encoded ActorOrder, for the lane."""
+        self._orders.put(order)
+        self._wake()
+
+    def hurry(self) -> None:
+        """Let a waiting `update` return at once."""
+        self._is_urgent = True
+        self._wake()
+
+    def _wake(self) -> None:
+        backend = self._backend
+        if backend is not None:
+            backend.wake()
+
+    # Called one after another
 
     def hello(self) -> str:
         """The name of this machine."""
         return platform.node()
 
-    def open(
-        self, lane: int, generation: int, job: bytes, environment: bytes, code: bytes | None
-    ) -> bytes:
+    def open(self, lane: int, job: bytes, environment: bytes, code: bytes | None) -> bytes:
         """Prepare for a batch; returns an encoded OpenReply."""
-        answer: queue.SimpleQueue[OpenReply] = queue.SimpleQueue()
-        around = wire.decode_environment(environment)
-
-        def act() -> None:
-            try:
-                answer.put(self._open(lane, generation, job, around, code))
-            except RunyardError as error:
-                answer.put(OpenReply(error=error.message, hint=error.hint or ""))
-            except Exception as error:
-                answer.put(OpenReply(error=f"{type(error).__name__}: {error}"))
-
-        self._order(act)
-        return wire.encode(answer.get())
-
-    def order(self, kind: bytes, number: int, content: bytes) -> None:
-        """Handle a message for the lane."""
-        self._order(partial(self._handle, kind, number, content))
+        try:
+            around = wire.decode_environment(environment)
+            return wire.encode(self._open(lane, decode_job(job), around, code))
+        except Exception as error:
+            return wire.encode(OpenReply(failure=_failure(error)))
 
     def update(self, patience: float) -> bytes:
-        """What happened; waits until something does, and while a task runs at most `patience`."""
-        begun = time.monotonic()
-        with self._changed:
-            while not self._urgent:
+        """Work until something happens, while a task runs at most for `patience`; tell about it."""
+        news, begun = ActorUpdate(), time.monotonic()
+        try:
+            while not self._step(news) and not self._is_urgent:
                 waited = time.monotonic() - begun
-                has_news = self._items or self._running().task != IDLE
+                has_news = news.reports or self._running().task != IDLE
                 if waited > UPDATE_SECONDS or (waited > patience and has_news):
                     break
-                self._changed.wait(min(patience, 0.1))
-            items, size = [], 0
-            while self._items and size < UPDATE_BYTES:
-                more, item = self._items.popleft()
-                size += more
-                items.append(item)
-            self._urgent = bool(self._items)
-            return wire.encode(
-                ActorUpdate(self._generation, items, self._running(), self._stopped, self._memory)
-            )
+        except Exception as error:  # such as a full disk, or a lost supervisor
+            self.rest()
+            news.failure = _failure(error)
+            news.failure.message = f"on {platform.node()}: {news.failure.message}"
+        self._is_urgent = False
+        news.running, news.stopped, news.memory = self._running(), self._stopped, self._memory
+        return wire.encode(news)
 
     def rest(self) -> None:
         """End the batch and the task that still runs."""
-        done = threading.Event()
-
-        def act() -> None:
-            try:
-                self._close()
-            finally:
-                done.set()
-
-        self._order(act)
-        done.wait()
+        backend, lane_status = self._backend, self._lane_status
+        self._backend = self._lane_status = None
+        if backend is not None:
+            backend.close()
+        if lane_status is not None:
+            lane_status.close(remove=True)
+        self._memory = None
+        if self._own_batch is not None:
+            shutil.rmtree(self._own_batch, ignore_errors=True)
 
     def leave(self) -> None:
         """End the batch, and clean up for good."""
@@ -172,83 +150,38 @@ class WorkerActor:
         close_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    # The actor's own thread
-
-    def _order(self, act: Callable[[], object]) -> None:
-        self._orders.put(act)
-        backend = self._backend
-        if backend is not None:
-            backend.wake()
-
-    def _work(self) -> None:
-        while True:
-            try:
-                self._step()
-            except Exception as error:  # such as a full disk, or a lost supervisor
-                self._close()
-                message = getattr(error, "message", f"{type(error).__name__}: {error}")
-                hint = getattr(error, "hint", None)
-                self._add(RayFailure(f"on {platform.node()}: {message}", hint))
-
-    def _step(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            if self._backend is None:
-                self._orders.get()()
-            # Orders that follow one for a fresh worker are meant for that worker.
-            while self._backend is None or not self._backend.is_renewing(0):
-                self._orders.get_nowait()()
-        if self._backend is not None:
-            self._poll(self._backend)
-
-    def _poll(self, backend: ProcessesBackend) -> None:
-        found = backend.poll(POLL_SECONDS)
-        if self._has_limit and self._running().task != IDLE:
-            self._memory = backend.memory(0)
-        if self._own_batch is not None and found:
-            self._add_task_files(self._own_batch)
-        for each in found:
-            if isinstance(each, Loss):
-                self._generation += 1
-                self._add(WorkerLoss(each))
-            else:
-                # The end of a chunk lets the next one come; earlier results can wait a little.
-                size = _size(each)
-                self._add(WorkerReport(each), size, urgent=each.finished or size > UPDATE_BYTES)
-
-    def _open(
-        self, lane: int, generation: int, job: bytes, environment: Environment, code: bytes | None
-    ) -> OpenReply:
+    def _open(self, lane: int, job: Job, environment: Environment, code: bytes | None) -> OpenReply:
         refusal = version_mismatch(environment)
         if refusal is not None:
-            return refusal
-        wanted = decode_job(job)
+            return OpenReply(failure=refusal)
         project_is_here = environment.inode is None or sees_project(environment)
         if not project_is_here and code is None:
             return OpenReply(needs_code=True)
-        self._close()
+        self.rest()
         if environment.fresh:
             close_pools()
-        root, project = wanted.root, environment.project
+        root, project = job.root, environment.project
         if environment.inode is None:
             root = project = self._home
         elif not project_is_here and code is not None:
             root = project = str(self._folder / "project")
             unpack_project(code, Path(project))
-        folder = wanted.folder
+        folder = job.folder
         self._own_batch = None
         if not sees_yard(environment):
             self._own_batch = self._folder / "batch"
             self._own_batch.mkdir(exist_ok=True)
             folder = str(self._own_batch)
         self._lane_status = LaneStatusFile(self._folder / "lane_status", 1, create=True)
-        self._generation, self._stopped, self._urgent = generation, 0, False
-        self._has_limit = wanted.memory is not None
-        backend = OneWorkerBackend(1, environment.variables)
-        backend.open(
+        self._orders = queue.SimpleQueue()
+        self._losses, self._stopped, self._is_urgent = 0, 0, False
+        self._has_limit = job.memory is not None
+        self._backend = OneWorkerBackend(1, environment.variables)
+        self._backend.open(
             msgspec.structs.replace(
-                wanted,
+                job,
                 root=root,
-                path=local_path(wanted.path, environment.project, project),
+                path=local_path(job.path, environment.project, project),
                 folder=folder,
                 lane_status=str(self._lane_status.path),
                 spool=str(self._folder),
@@ -256,81 +189,84 @@ class WorkerActor:
             ),
             self._lane_status,
         )
-        self._backend = backend
+        if job.recycle is not None:  # a warm worker has had a share of tasks
+            self._backend.renew(0)
         return OpenReply()
 
-    def _handle(self, kind: bytes, number: int, content: bytes) -> None:
-        backend, lane_status = self._backend, self._lane_status
-        if backend is None or lane_status is None:
-            return
-        if kind == wire.CHUNK:
-            if number == self._generation:  # else it was meant for a worker that is gone
-                backend.send(0, decode_chunk(content))
-        elif kind == wire.RENEW:
-            backend.renew(0)
-        elif kind == wire.STOP:
-            lane_status.stop(0, number)
-            with self._changed:
-                self._stopped, self._urgent = number, True
-                self._changed.notify()
-        elif kind == wire.END:
-            meant = wire.decode_end_request(content)
-            status = lane_status.read(0)
-            if (status.task, status.attempt, status.chunk) == (
-                meant.task, meant.attempt, meant.chunk,
-            ):  # fmt: skip
-                backend.end(0, status, meant.cause, meant.reason)
+    def _step(self, news: ActorUpdate) -> bool:
+        """Follow orders, then wait a moment for reports; whether the news is to be told at once."""
+        backend = self._backend
+        if backend is None:  # it failed, and the engine does not know that yet
+            time.sleep(POLL_SECONDS)
+            return False
+        stopped = self._stopped
+        self._follow_orders(backend)
+        found = backend.poll(0.0 if self._stopped > stopped else POLL_SECONDS)
+        for each in found:
+            if isinstance(each, Loss):
+                self._losses += 1
+                news.loss = each
+            else:
+                news.reports.append(each)
+        if self._has_limit and self._running().task != IDLE:
+            self._memory = backend.memory(0)
+        if self._own_batch is not None and found:
+            self._take_task_files(self._own_batch, news)
+        while backend.notices:
+            news.notices.append(f"on {platform.node()}: {backend.notices.popleft()}")
+        # The end of a chunk lets the next one come; earlier results can wait a little.
+        return bool(
+            self._stopped > stopped or news.loss or news.notices
+            or any(report.finished for report in news.reports)
+            or sum(map(len, news.files)) + sum(map(_size, news.reports)) > UPDATE_BYTES
+        )  # fmt: skip
 
-    def _close(self) -> None:
-        backend, lane_status = self._backend, self._lane_status
-        self._backend = self._lane_status = None
-        if backend is not None:
-            backend.close()
-        if lane_status is not None:
-            lane_status.close(remove=True)
-        with self._changed:
-            self._items.clear()
-            self._memory = None
-        if self._own_batch is not None:
-            shutil.rmtree(self._own_batch, ignore_errors=True)
+    def _follow_orders(self, backend: ProcessesBackend) -> None:
+        backend.room(0)  # has a worker that had its share of tasks replaced
+        with contextlib.suppress(queue.Empty):
+            while not backend.is_renewing(0):  # what follows is meant for the fresh worker
+                self._follow(backend, wire.decode_actor_order(self._orders.get_nowait()))
+
+    def _follow(self, backend: ProcessesBackend, order: ActorOrder) -> None:
+        assert self._lane_status is not None
+        if isinstance(order, Stop):
+            self._lane_status.stop(0, order.chunk)
+            self._stopped = order.chunk
+        elif isinstance(order, End):
+            status = self._lane_status.read(0)
+            if status[1:4] == (order.task, order.attempt, order.chunk):
+                backend.end(0, status, order.cause, order.reason)
+        elif order.losses == self._losses:  # else it was meant for a worker that is gone
+            backend.send(0, order.chunk)
 
     def _running(self) -> Running:
-        lane_status = self._lane_status
-        if lane_status is None:
+        if self._lane_status is None:
             return Running(IDLE, 0, 0, 0.0)
-        try:
-            status = lane_status.read(0)
-        except ValueError:  # closed meanwhile
-            return Running(IDLE, 0, 0, 0.0)
+        status = self._lane_status.read(0)
         return Running(status.task, status.attempt, status.chunk, status.seconds)
 
-    def _add(self, item: UpdateItem, size: int = 1000, *, urgent: bool = True) -> None:
-        with self._changed:
-            self._items.append((size, item))
-            self._urgent |= urgent
-            if self._urgent:
-                self._changed.notify()
-
-    def _add_task_files(self, batch: Path) -> None:
-        """Send the files of ended tasks, ahead of the reports that they ended."""
+    def _take_task_files(self, batch: Path, news: ActorUpdate) -> None:
         archive, too_large = pack_tasks(batch, lambda: self._running()[:2])
         if archive:
-            self._add(TaskFiles(archive), len(archive))
+            news.files.append(archive)
         for folder in too_large:
             kept = Path(tempfile.mkdtemp(prefix="runyard-kept-"))
             shutil.move(folder, kept)
             task, attempt = folder.parent.name, folder.name
-            self._add(
-                UserNotice(
-                    f"the files of task {task} are too large to send: they are on "
-                    f"{platform.node()} in {kept / attempt}"
-                )
+            news.notices.append(
+                f"the files of task {task} are too large to send: they are on "
+                f"{platform.node()} in {kept / attempt}"
             )
 
 
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, RunyardError):
+        return Failed(error.message, error.hint)
+    return Failed(f"{type(error).__name__}: {error}")
+
+
 def _size(report: Any) -> int:
-    parts = report.rows, report.failures, report.printed
-    return sum(len(memoryview(part)) for part in parts) + 1000
+    return sum(len(memoryview(each)) for each in (report.rows, report.failures, report.printed))
 
 
 _locks: list[int] = []  # held while this process lives
