@@ -34,7 +34,7 @@ def note_end() -> None:
 
 
 def forget_end() -> None:
-    """Note that this program goes on, or that another one begins in this process."""
+    """Note that this program continues, or that another one begins in this process."""
     global _ending
     _ending = None
 

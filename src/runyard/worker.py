@@ -62,8 +62,8 @@ def _standing(row: BatchRow) -> tuple[int, int, int]:
     return row.total, row.done, row.frontier
 
 
-class Worker:
-    """Runs the batches of one yard until all of them are done, or for ever."""
+class YardWorker:
+    """Runs the batches of one yard until all of them are done, or forever."""
 
     def __init__(
         self,

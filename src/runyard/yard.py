@@ -34,7 +34,8 @@ from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
 from runyard.spec.names import closest, safe_name
-from runyard.spec.options import SPECS
+from runyard.spec.option_kinds import check_error_classes
+from runyard.spec.options import SPECS, Options
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
@@ -60,6 +61,11 @@ class Yard:
         cut loses nothing.
         """
         logs.configure()
+        if not isinstance(location, str | os.PathLike | None):
+            raise UsageError(
+                f"a yard can't be opened at {location!r}",
+                hint="pass the path of a folder, postgresql://… or memory:",
+            )
         self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
         self.bus = EventBus()
         self._durable = durable
@@ -76,6 +82,11 @@ class Yard:
         """The durable record, opened on first use."""
         with self._opening:
             if self._store is None:
+                if self._temporary is not None and not self._temporary.exists():
+                    raise UsageError(
+                        "this memory: yard is closed, and its record is gone",
+                        hint="open another one with Yard('memory:')",
+                    )
                 self._store = open_store(self.location, durable=self._durable)
             return self._store
 
@@ -144,7 +155,7 @@ class Yard:
         batch = self.recorded(name)
         _refuse_misplaced(options)
         settled = batch.options.with_(**options)
-        _check_rule(settled.until, listed=batch.listed)
+        _check_options(settled, listed=batch.listed)
         execution = self._execution(settings, {}, codec)
         if settled.until is not None or (batch.row.pending and settled.metrics):
             execution.result(name).codec_of_values()
@@ -287,7 +298,7 @@ class Yard:
     def _register(self, batch: Batch, fresh: bool, backend: str = "serial") -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
-        _check_rule(batch.options.until, listed=batch.plan is None)
+        _check_options(batch.options, listed=batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
@@ -327,8 +338,10 @@ def _refuse_misplaced(options: Mapping[str, Any]) -> None:
             raise BadSpec(f"there is no option {name!r}; did you mean {meant!r}?")
 
 
-def _check_rule(until: str | None, *, listed: bool) -> None:
-    if until is not None:
+def _check_options(options: Options, *, listed: bool) -> None:
+    """Refuse what only shows once the batch and its functions are known."""
+    check_error_classes((*options.retry_on, *options.never_retry))
+    if options.until is not None:
         from runyard.reports.verdict import check_rule
 
-        check_rule(until, listed=listed)
+        check_rule(options.until, listed=listed)

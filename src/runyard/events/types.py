@@ -3,7 +3,7 @@
 A task that completes is a row in the store and no event, so large batches don't flood the log.
 
     Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
-           ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
+           ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskWithdrawn
            ├─ WorkerLost, ResultsRefused
            ├─ Notice ───── CodeChanged
            └─ Progress    (live only)
@@ -110,8 +110,8 @@ class TaskFailed(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCancelled(TaskEvent):
-    """The task was cancelled."""
+class TaskWithdrawn(TaskEvent):
+    """The task was cancelled, alone or with its batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

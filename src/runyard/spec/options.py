@@ -15,9 +15,9 @@ from runyard.spec.option_kinds import (
     DOCUMENT,
     DURATION,
     ERROR_CLASSES,
+    MEMORY,
     PRIORITY,
     RESOURCES,
-    SIZE,
     SWITCH,
     UNITS,
     WAIT,
@@ -94,7 +94,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     memory: Annotated[
         int | None,
-        OptionSpec(SIZE, "Limit the memory of each attempt: 512MB, 2GiB.", ("--memory",)),
+        OptionSpec(MEMORY, "Limit the memory of each attempt: 512MB, 2GiB.", ("--memory",)),
     ] = None
     deadline: Annotated[
         float | None,
