@@ -46,16 +46,15 @@ def integer(least: int) -> ValueKind:
     """Whole numbers from `least` up."""
 
     def read(given: Any) -> int:
+        hint = f"use a whole number, at least {least}"
         try:
             number = None if isinstance(given, bool) else operator.index(given)
         except TypeError:
             number = None
-        hint = f"use a whole number, at least {least}"
         if number is None:
             raise BadSpec(f"{given!r} is not a whole number", hint=hint)
-        if number > _LARGEST:
-            raise BadSpec(f"{given!r} is out of range", hint=f"use at most {_LARGEST:,}")
-        if number < least:
+        if not least <= number <= _LARGEST:
+            hint = hint if number < least else f"use at most {_LARGEST:,}"
             raise BadSpec(f"{given!r} is out of range", hint=hint)
         return number
 
