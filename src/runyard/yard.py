@@ -71,18 +71,19 @@ class Yard:
         self._durable = durable
         self._store: Store | None = None
         self._opening = threading.Lock()
-        self._temporary: Path | None = None
+        self._end_of_memory: weakref.finalize[[Path, int], Yard] | None = None
         if self.location == "memory:":
-            self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
-            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
-        self.folder = self._temporary or files_folder(self.location).absolute()
+            self.folder = Path(tempfile.mkdtemp(prefix="runyard-"))
+            self._end_of_memory = weakref.finalize(self, _remove, self.folder, os.getpid())
+        else:
+            self.folder = files_folder(self.location).absolute()
 
     @property
     def store(self) -> Store:
         """The durable record, opened on first use."""
         with self._opening:
             if self._store is None:
-                if self._temporary is not None and not self._temporary.exists():
+                if self._end_of_memory is not None and not self._end_of_memory.alive:
                     raise UsageError(
                         "this memory: yard is closed, and its record is gone",
                         hint="open another one with Yard('memory:')",
@@ -278,8 +279,8 @@ class Yard:
         if self._store is not None:
             self._store.close()
             self._store = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        if self._end_of_memory is not None:
+            self._end_of_memory()
 
     def __enter__(self) -> Self:
         return self
@@ -314,6 +315,11 @@ class Yard:
         remove_tree(self.batch_folder(name) / "columns")
         for task in tasks:
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _checked(batch: Batch) -> Batch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +61,24 @@ def test_a_misspelt_error_class_is_refused_and_nothing_is_recorded() -> None:
         result = yard.run(batch(), backend=StubBackend(), progress=False, retry_on="OSError")
         with pytest.raises(BadSpec, match="no error class 'OSEror'"):
             yard.resume(result.name, retry_on=["OSEror"])
+
+
+FORKS = """
+import os
+import runyard as ry
+
+yard = ry.Yard("memory:")
+if not os.fork():
+    raise SystemExit
+os.wait()
+print(yard.folder.exists())
+yard.close()
+print(yard.folder.exists())
+"""
+
+
+def test_a_forked_child_that_ends_leaves_its_parents_memory_yard_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\nFalse\n", "")

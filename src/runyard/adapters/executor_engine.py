@@ -13,12 +13,11 @@ import atexit
 import contextlib
 import os
 import queue
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,12 +72,10 @@ class ExecutorEngine:
         options: Options,
         seed: int | None,
     ) -> None:
-        if isinstance(yard, Yard):
-            self._yard, self._owns_yard = yard, False
-        elif name is None and yard is None:
-            self._yard, self._owns_yard = scratch_yard(), False
-        else:
-            self._yard, self._owns_yard = Yard(yard), True
+        if name is None and yard is None:
+            yard = scratch_yard()
+        self._owns_yard = not isinstance(yard, Yard)
+        self._yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._named = name is not None
         self._lock = threading.Lock()
         self._futures: dict[int, Future[Any]] = {}
@@ -258,7 +255,7 @@ def _error(row: OutcomeRow, raised: bytes | None) -> BaseException:
     return error
 
 
-_numbers = iter(range(1, 1 << 62))
+_numbers = count(1)
 
 
 def _number() -> str:
@@ -266,18 +263,12 @@ def _number() -> str:
 
 
 def scratch_yard() -> Yard:
-    """A yard for unnamed executors: in the temporary folder, removed with this process."""
+    """The yard for unnamed executors, gone with this process; a forked child has its own."""
     return _scratch(os.getpid())
 
 
 @cache
-def _scratch(pid: int) -> Yard:
-    yard = Yard(tempfile.mkdtemp(prefix="runyard-"))
-
-    def remove() -> None:
-        if os.getpid() == pid:  # a forked child leaves its parent's yard alone
-            yard.close()
-            shutil.rmtree(Path(yard.location), ignore_errors=True)
-
-    atexit.register(remove)
+def _scratch(pid: int) -> Yard:  # noqa: ARG001
+    yard = Yard("memory:")
+    atexit.register(yard.close)
     return yard
