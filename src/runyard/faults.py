@@ -33,26 +33,17 @@ def disarm() -> None:
 
 
 def point(name: str) -> None:
-    """Say that the engine is at this point."""
-    if not _armed:
+    """The engine has reached this point."""
+    if name not in _armed:
         return
-    armed = _armed.get(name)
-    if armed is None:
-        return
+    at, action = _armed[name]
     _reached[name] = _reached.get(name, 0) + 1
-    if _reached[name] != armed[0]:
-        return
-    number = _SIGNALS.get(armed[1])
-    if number is None:
-        raise OSError(errno.EIO, f"fault point {name!r}")
-    os.kill(os.getpid(), number)
+    if _reached[name] == at:
+        if action == "error":
+            raise OSError(errno.EIO, f"fault point {name!r}")
+        os.kill(os.getpid(), _SIGNALS[action])
 
 
-def _arm_from_environment() -> None:
-    wanted = os.environ.get("RUNYARD_FAULT")
-    if wanted:
-        name, at, action = wanted.split(":")
-        arm(name, int(at), action)
-
-
-_arm_from_environment()
+if _wanted := os.environ.get("RUNYARD_FAULT"):
+    _name, _at, _action = _wanted.split(":")
+    arm(_name, int(_at), _action)
