@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from runyard.errors import UsageError
 
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
-_NUMBER = r"-?[0-9]*\.?[0-9]+"
+_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _NUMBERS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}")
 
 
@@ -41,8 +41,8 @@ def value_of(text: str) -> Any:
     if ranges and all(piece in ranges or re.fullmatch(_NUMBER, piece) for piece in pieces):
         raise UsageError(
             f"{text} is a range, not one value",
-            hint="vary a parameter with --grid, or write text in double quotes, as JSON: "
-            f"'\"{text}\"'",
+            hint=f"as text, write it in double quotes: '\"{text}\"'; to vary a parameter, use "
+            "--grid of `runyard run`",
         )
     return text
 
