@@ -76,7 +76,7 @@ def not_lost() -> Iterator[None]:
 
 
 def _signal_of(error: BaseException | None) -> int | None:
-    """By which signal `raise_once` came to raise this."""
+    """The signal for which `raise_once` raised this error."""
     if isinstance(error, KeyboardInterrupt):
         return signal.SIGINT
     code = error.code if isinstance(error, SystemExit) else None

@@ -68,10 +68,10 @@ class YardWorker:
         self._settings = settings
         self._forever = forever
         self._on_turn = on_turn
-        self._say = say  # what a person should know, between two turns
+        self._say = say  # tells the user something between two turns
         self._rests: dict[int, Rest] = {}
         self._foreign: set[int] = set()  # batches that this worker can't run
-        self._known: dict[int, int] = {}  # those it can, and how many tasks that was said of
+        self._known: dict[int, int] = {}  # those it can, and their number of tasks when checked
         self._changed = threading.Event()
 
     def run(self) -> list[Turn]:
@@ -101,7 +101,7 @@ class YardWorker:
         return turns
 
     def _go_on(self, number: int, turns: list[Turn]) -> bool:
-        """Take the next turn, or wait for one; whether there may be more."""
+        """Take the next turn, or wait for one; returns whether there may be more."""
         if self._is_told_to_stop(number):
             return False
         row = self._next()
@@ -153,7 +153,7 @@ class YardWorker:
         }
 
     def _left_to_others(self) -> bool:
-        """Whether others hold what is left: should they die, it is ours to do."""
+        """Whether others hold what is left, which this worker takes over if they die."""
         with self._yard.store.snapshot() as view:
             return bool(unfinished(view, self._left_alone(view, locked=False)))
 

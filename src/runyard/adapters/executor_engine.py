@@ -101,7 +101,7 @@ class ExecutorEngine:
         atexit.register(self.close)
 
     def submit(self, task: ListedTask, call: Callable[[], bytes]) -> Future[Any]:
-        """A future for the task: done already where its outcome is on record."""
+        """A future for the task, already done if its outcome is recorded."""
         self._check_open()
         number = self._known.get(task.name or "")
         row = None if number is None else self._outcome(number)

@@ -18,7 +18,7 @@ Changed = Literal["keep", "rerun", "refuse"]
 
 
 class OptionSpec(msgspec.Struct, frozen=True):
-    """What is to be known of an option."""
+    """The declaration of an option."""
 
     kind: kinds.ValueKind
     help: str
