@@ -7,11 +7,9 @@ tasks that differ, with names, priorities and dependencies.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import count
 from typing import Any, cast
 
 import msgspec
@@ -167,9 +165,13 @@ def items(
     if isinstance(values, range):
         axis = Axis(parameter, "param", values)
     else:
-        seen: dict[bytes, count[int]] = defaultdict(count)
-        settled = tuple((value, next(seen[encode(value)])) for value in values)
-        axis = Axis(parameter, "item", settled)
+        seen: dict[bytes, int] = {}
+        settled = []
+        for value in values:
+            key = encode(value)
+            again = seen[key] = seen.get(key, -1) + 1
+            settled.append((value, again))
+        axis = Axis(parameter, "item", tuple(settled))
     return _grid(fn, None, [axis], 1, seed, name, False, codec)
 
 
