@@ -131,8 +131,9 @@ class Yard:
         except BaseException:
             place.close()
             raise
-        execution = self._execution(settings, batch.functions, batch.codec)
-        execution.limit = limit
+        execution = self._execution(
+            settings, functions=batch.functions, codec=batch.codec, limit=limit
+        )
         return execution.run(start, place)
 
     def resume(
@@ -157,7 +158,7 @@ class Yard:
         _refuse_misplaced(options)
         settled = batch.options.with_(**options)
         _check_options(settled, listed=batch.listed)
-        execution = self._execution(settings, {}, codec)
+        execution = self._execution(settings, codec=codec)
         if settled.until is not None or (batch.row.pending and settled.metrics):
             execution.result(name).codec_of_values()
         if batch.row.pending:
@@ -186,9 +187,7 @@ class Yard:
         # Others may be at work, so what is recorded is not taken back here.
         refuses = batch.options.changed == "refuse"
         start = go_on(self.store, batch, code, "refuse" if refuses else "keep")
-        execution = self._execution(settings, {}, "msgpack")
-        execution.preempted = preempted
-        return execution.run(start, settings.open())
+        return self._execution(settings, preempted=preempted).run(start, settings.open())
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let failed tasks run again with the next `resume`; returns how many."""
@@ -288,10 +287,8 @@ class Yard:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _execution(
-        self, settings: RunSettings, functions: dict[str, Callable[..., Any]], codec: str
-    ) -> Execution:
-        return Execution(self.store, self.folder, self.bus, settings, functions, codec)
+    def _execution(self, settings: RunSettings, **more: Any) -> Execution:
+        return Execution(self.store, self.folder, self.bus, settings, **more)
 
     def _result(self, name: str, codec: str = "msgpack") -> Result:
         return Result(self.store, name, codec=codec, folder=self.batch_folder(name))
