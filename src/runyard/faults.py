@@ -44,6 +44,11 @@ def point(name: str) -> None:
         os.kill(os.getpid(), _SIGNALS[action])
 
 
-if _wanted := os.environ.get("RUNYARD_FAULT"):
-    _name, _at, _action = _wanted.split(":")
-    arm(_name, int(_at), _action)
+def _arm_from_environment() -> None:
+    wanted = os.environ.get("RUNYARD_FAULT")
+    if wanted:
+        name, at, action = wanted.split(":")
+        arm(name, int(at), action)
+
+
+_arm_from_environment()

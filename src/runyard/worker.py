@@ -102,8 +102,9 @@ class YardWorker:
 
     def _go_on(self, number: int, turns: list[Turn]) -> bool:
         """Take the next turn, or wait for one; returns whether there may be more."""
-        if self._is_told_to_stop(number):
-            return False
+        with self._yard.store.snapshot() as view:
+            if any(engine.id == number and engine.stop for engine in view.engines()):
+                return False
         row = self._next()
         if row is not None:
             turns.append(self._serve(row))
@@ -126,10 +127,6 @@ class YardWorker:
             self._say(error.message)
         finally:
             self._yard.store.release_liveness(number)
-
-    def _is_told_to_stop(self, number: int) -> bool:
-        with self._yard.store.snapshot() as view:
-            return any(row.id == number and row.stop for row in view.engines())
 
     def _next(self) -> BatchRow | None:
         with self._yard.store.snapshot() as view:
@@ -157,42 +154,16 @@ class YardWorker:
         with self._yard.store.snapshot() as view:
             return bool(unfinished(view, self._left_alone(view, locked=False)))
 
-    def _hear(self, ended: list[BatchFinished | BatchStopped]) -> Callable[[Event], None]:
-        def hear(event: Event) -> None:
-            if isinstance(event, BatchFinished | BatchStopped):
-                ended.append(event)
-            if self._settings.on_event is not None:
-                self._settings.on_event(event)
-
-        return hear
-
     def _serve(self, row: BatchRow) -> Turn:
-        store = self._yard.store
-
-        def preempted(tx: Transaction) -> bool:
-            served = tx.batch_by_id(row.id) or row
-            without = self._left_alone(tx)
-            return next_batch(tx, store.alive, above=served.priority, without=without) is not None
-
-        ended: list[BatchFinished | BatchStopped] = []
-        end = End.YIELDED.value
+        """Run a batch for a turn, and note whether it is to be left alone from now on."""
+        recorded: list[int] = []
         try:
-            settings = replace(self._settings, on_event=self._hear(ended))
-            result = self._yard.take_part(row.name, preempted, settings)
-            end = result.end
-        except StoreAway as error:
-            self._say(f"{row.name}: {error.message}")
+            end = self._take_part(row, recorded)
         except NotFound:  # it was cleared
             return Turn(row.name, 0, "cleared")
-        except MetricMissing as error:
-            end = End.METRIC.value
-            self._say(f"{row.name} rests: {error}")
-        except UsageError as error:
-            self._foreign.add(row.id)
-            self._say(f"{row.name} is left alone: {error}")
-        with store.snapshot() as view:
+        with self._yard.store.snapshot() as view:
             after = view.batch_by_id(row.id)
-        turn = Turn(row.name, sum(event.recorded for event in ended), end)
+        turn = Turn(row.name, sum(recorded), end)
         if after is not None and end == End.YIELDED.value and not turn.tasks:
             self._pause(after)
             return turn
@@ -201,6 +172,34 @@ class YardWorker:
             self._rests[row.id] = Rest(after)
         self._on_turn(turn)
         return turn
+
+    def _take_part(self, row: BatchRow, recorded: list[int]) -> str:
+        """Run a batch until the turn ends; returns why it ended."""
+        store = self._yard.store
+
+        def preempted(tx: Transaction) -> bool:
+            served = tx.batch_by_id(row.id) or row
+            without = self._left_alone(tx)
+            return next_batch(tx, store.alive, above=served.priority, without=without) is not None
+
+        def hear(event: Event) -> None:
+            if isinstance(event, BatchFinished | BatchStopped):
+                recorded.append(event.recorded)
+            if self._settings.on_event is not None:
+                self._settings.on_event(event)
+
+        try:
+            settings = replace(self._settings, on_event=hear)
+            return self._yard.take_part(row.name, preempted, settings).end
+        except StoreAway as error:
+            self._say(f"{row.name}: {error.message}")
+        except MetricMissing as error:
+            self._say(f"{row.name} rests: {error}")
+            return End.METRIC.value
+        except UsageError as error:
+            self._foreign.add(row.id)
+            self._say(f"{row.name} is left alone: {error}")
+        return End.YIELDED.value
 
     def _pause(self, row: BatchRow) -> None:
         """Try the batch again after a pause, twice as long each time; say so once."""

@@ -45,12 +45,8 @@ OWNER = "runyard.Executor"
 class RemoteTrace(Exception):
     """The traceback of the worker that raised an error."""
 
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self.trace = trace
-
     def __str__(self) -> str:
-        return f'\n"""\n{self.trace}"""'
+        return f'\n"""\n{self.args[0]}"""'
 
 
 class Delivery(NamedTuple):
@@ -85,7 +81,8 @@ class ExecutorEngine:
         self._known = self._read_names()
         self._submissions = Submissions(
             self._batch.row.next_task, only=True, keep_values=self._named,
-            may_start=self._may_start, ended=self._ended,
+            may_start=self._may_start,
+            ended=lambda row, raised: self._deliveries.put(Delivery(row, raised)),
         )  # fmt: skip
         self._engine = Engine(
             self._yard.store, Start(self._batch), backend, self._yard.folder,
@@ -174,9 +171,6 @@ class ExecutorEngine:
             return {}
         with self._yard.store.snapshot() as view:
             return {row.name: row.task for row in view.tasks(self._batch.id) if row.name}
-
-    def _ended(self, row: OutcomeRow, raised: bytes | None) -> None:
-        self._deliveries.put(Delivery(row, raised))
 
     def _may_start(self, task: int) -> bool:
         with self._lock:
