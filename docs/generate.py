@@ -269,7 +269,7 @@ def _option_table(fields: list[Field]) -> list[str]:
     rows = []
     for field in fields:
         spec = SPECS[field.name]
-        kind = field.type.removeprefix("Annotated[").partition(", OptionSpec(")[0].strip()
+        kind = field.type.removeprefix("Annotated[").partition(", option(")[0].strip()
         default = "medium" if field.name == "priority" else field.default.strip('"')
         flags = " ".join(f"`{flag}`" for flag in spec.flags)
         rows.append([f"`{field.name}`", _span(kind), _span(default), spec.help, flags])

@@ -22,7 +22,7 @@ _SECRET = re.compile(r"(?:ssl)?password|.*secret", re.IGNORECASE)
 _PASSWORD_WORD = re.compile(
     r"\b((?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'|[^\s&]+)", re.IGNORECASE
 )
-# What was meant as an address and would be taken for a folder, password and all.
+# Misspelt addresses, which would be taken for folders and shown with their passwords.
 _MISSPELT = re.compile(
     r"\s*postgres(?:ql)?(?:\+\w+)?(?::|//)|(?://)?[^/:@\s]+:[^@]+@|.*\b(?:ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
@@ -83,7 +83,7 @@ def _without(rest: str, mask: str) -> str:
 
 
 def _end_of_user(rest: str) -> int:
-    """Where the `@` behind user and password stands; -1: nowhere."""
+    """The position of the `@` after user and password; -1 if there is none."""
     authority = re.split("[/?]", rest, maxsplit=1)[0]
     at = authority.rfind("@")
     if at < 0 and not all(_HOST.fullmatch(host) for host in authority.split(",")):
@@ -101,7 +101,7 @@ def _is_secret(key: str) -> bool:
 
 
 def _secrets(location: str) -> set[str]:
-    """The passwords of an address, as they stand there and as they are meant."""
+    """The passwords of an address, as written and decoded."""
     rest = location.partition("://")[2]
     found = {rest[: max(_end_of_user(rest), 0)].partition(":")[2]}
     for piece in rest.partition("?")[2].split("&"):

@@ -45,7 +45,7 @@ class Pauses:
         self._over = threading.Event()
 
     def look(self) -> float:
-        """Note a pause that has just ended; the time."""
+        """Note a pause that has just ended; returns the time."""
         with self._lock:
             now, used = self._monotonic(), self._cpu()
             gap = now - self._seen

@@ -97,7 +97,7 @@ class StoreError(EngineError):
 
 
 class StoreForbidden(StoreError):
-    """Whoever runs this may not read the store, or may not write to it."""
+    """This user has no permission to read the store, or to write to it."""
 
 
 class StoreDamaged(StoreError):

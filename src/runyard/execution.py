@@ -29,7 +29,7 @@ OnEvent = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Where a batch runs, and who follows it."""
+    """Where a batch runs, and what is told of its progress."""
 
     backend: str | Backend = "processes"
     workers: int | None = None  # None: as many as the backend has room for

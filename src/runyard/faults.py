@@ -33,19 +33,15 @@ def disarm() -> None:
 
 
 def point(name: str) -> None:
-    """Say that the engine is at this point."""
-    if not _armed:
+    """The engine has reached this point."""
+    if name not in _armed:
         return
-    armed = _armed.get(name)
-    if armed is None:
-        return
+    at, action = _armed[name]
     _reached[name] = _reached.get(name, 0) + 1
-    if _reached[name] != armed[0]:
-        return
-    number = _SIGNALS.get(armed[1])
-    if number is None:
-        raise OSError(errno.EIO, f"fault point {name!r}")
-    os.kill(os.getpid(), number)
+    if _reached[name] == at:
+        if action == "error":
+            raise OSError(errno.EIO, f"fault point {name!r}")
+        os.kill(os.getpid(), _SIGNALS[action])
 
 
 def _arm_from_environment() -> None:

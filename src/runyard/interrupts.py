@@ -34,7 +34,7 @@ def note_end() -> None:
 
 
 def forget_end() -> None:
-    """Note that this program goes on, or that another one begins in this process."""
+    """Note that this program continues, or that another one begins in this process."""
     global _ending
     _ending = None
 
@@ -76,7 +76,7 @@ def not_lost() -> Iterator[None]:
 
 
 def _signal_of(error: BaseException | None) -> int | None:
-    """By which signal `raise_once` came to raise this."""
+    """The signal for which `raise_once` raised this error."""
     if isinstance(error, KeyboardInterrupt):
         return signal.SIGINT
     code = error.code if isinstance(error, SystemExit) else None

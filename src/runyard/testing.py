@@ -56,9 +56,9 @@ class Hangs:
 class StubBackend(Backend):
     """Gives each attempt the outcome that a script says.
 
-    `script` maps a task's number to what its attempts come to, in order; the last one repeats. A
-    value completes the task, an exception fails it, `Dies()` loses its worker, `Hangs()` lets it
-    run on. Tasks without a script return `default`, or raise it if it is an exception.
+    `script` maps a task's number to the outcomes of its attempts, in order; the last one repeats. A
+    value completes the task, an exception fails it, `Dies()` loses its worker, `Hangs()` never
+    ends. Tasks without a script return `default`, or raise it if it is an exception.
     """
 
     name = "stub"
@@ -126,7 +126,7 @@ class StubBackend(Backend):
         return self
 
     def _play(self, lane: int, chunks: deque[Chunk]) -> list[Report | Loss]:
-        """The first chunk of a lane, as far as its tasks come to an end."""
+        """Play the first chunk of a lane, up to a task that dies or hangs."""
         chunk, rows, failures, done = chunks[0], list[Any](), list[Failure](), 0
         begin = time.perf_counter()
         is_over = True

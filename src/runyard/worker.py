@@ -7,6 +7,7 @@ worker ── next_batch ──▶ engine (until nothing is left to take, or som
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -27,9 +28,8 @@ from runyard.yard import Yard
 RESTING = {end.value for end in (End.BUDGET, End.METRIC, End.FAIL_FAST, End.DEADLINE)}
 """Ends of a batch that a worker leaves alone until something of it changes on record."""
 
-
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds until a batch is tried again of which a turn got nothing, though there was something."""
+"""Seconds until a batch is tried again whose free tasks were still locked."""
 
 
 class Turn(NamedTuple):
@@ -40,30 +40,20 @@ class Turn(NamedTuple):
     end: str
 
 
-class Fruitless(NamedTuple):
-    """A batch of which the last turn got nothing: its tasks are free, and still locked."""
+class Rest(NamedTuple):
+    """A batch to leave alone until its record changes, or for a pause."""
 
-    seen: tuple[int, int, int]  # how it stood then
-    pause: float
-    until: float
+    row: BatchRow  # as it was recorded
+    pause: float = math.inf  # seconds; finite where free tasks are still locked
+    until: float = math.inf
 
-    @classmethod
-    def after(cls, row: BatchRow, before: Fruitless | None) -> Fruitless:
-        """The first pause, or twice the one before."""
-        pause = FIRST_PAUSE if before is None else min(LONGEST_PAUSE, 2 * before.pause)
-        return cls(_standing(row), pause, clock.monotonic() + pause)
-
-    def rests(self, row: BatchRow) -> bool:
-        """Whether it is to be left alone for now."""
-        return clock.monotonic() < self.until and self.seen == _standing(row)
+    def holds(self, view: Snapshot) -> bool:
+        """Whether the batch is still to be left alone."""
+        return clock.monotonic() < self.until and view.batch_by_id(self.row.id) == self.row
 
 
-def _standing(row: BatchRow) -> tuple[int, int, int]:
-    return row.total, row.done, row.frontier
-
-
-class Worker:
-    """Runs the batches of one yard until all of them are done, or for ever."""
+class YardWorker:
+    """Runs the batches of one yard until all of them are done, or forever."""
 
     def __init__(
         self,
@@ -78,11 +68,10 @@ class Worker:
         self._settings = settings
         self._forever = forever
         self._on_turn = on_turn
-        self._say = say  # what a person should know, between two turns
-        self._resting: dict[int, BatchRow] = {}  # batches that ended early here, as they were then
-        self._fruitless: dict[int, Fruitless] = {}
+        self._say = say  # tells the user something between two turns
+        self._rests: dict[int, Rest] = {}
         self._foreign: set[int] = set()  # batches that this worker can't run
-        self._known: dict[int, int] = {}  # those it can, and how many tasks that was said of
+        self._known: dict[int, int] = {}  # those it can, and their number of tasks when checked
         self._changed = threading.Event()
 
     def run(self) -> list[Turn]:
@@ -112,9 +101,10 @@ class Worker:
         return turns
 
     def _go_on(self, number: int, turns: list[Turn]) -> bool:
-        """Take the next turn, or wait for one; whether there may be more."""
-        if self._is_told_to_stop(number):
-            return False
+        """Take the next turn, or wait for one; returns whether there may be more."""
+        with self._yard.store.snapshot() as view:
+            if any(engine.id == number and engine.stop for engine in view.engines()):
+                return False
         row = self._next()
         if row is not None:
             turns.append(self._serve(row))
@@ -138,14 +128,10 @@ class Worker:
         finally:
             self._yard.store.release_liveness(number)
 
-    def _is_told_to_stop(self, number: int) -> bool:
-        with self._yard.store.snapshot() as view:
-            return any(row.id == number and row.stop for row in view.engines())
-
     def _next(self) -> BatchRow | None:
         with self._yard.store.snapshot() as view:
             while True:
-                without = self._without(view) | self._locked(view)
+                without = self._left_alone(view)
                 row = next_batch(view, self._yard.store.alive, without=without)
                 if row is None or self._known.get(row.id) == row.total:
                     return row
@@ -155,71 +141,70 @@ class Worker:
                 self._foreign.add(row.id)
                 self._say(f"{row.name} is left to its script: its functions travel by value")
 
-    def _without(self, view: Snapshot) -> set[int]:
-        """Batches to leave alone: a change on record wakes those that rest."""
-        for number, row in list(self._resting.items()):
-            if view.batch_by_id(number) != row:
-                del self._resting[number]
-        return self._foreign | self._resting.keys()
-
-    def _locked(self, view: Snapshot) -> set[int]:
-        """Batches to leave alone for a moment: what is free of them can't be had yet."""
-        found = ((number, view.batch_by_id(number)) for number in self._fruitless)
-        return {n for n, row in found if row is not None and self._fruitless[n].rests(row)}
+    def _left_alone(self, view: Snapshot, *, locked: bool = True) -> set[int]:
+        """Batches that are foreign or rest; `locked` includes those whose tasks are locked."""
+        return self._foreign | {
+            number
+            for number, rest in self._rests.items()
+            if (locked or rest.pause == math.inf) and rest.holds(view)
+        }
 
     def _left_to_others(self) -> bool:
-        """Whether others hold what is left: should they die, it is ours to do."""
+        """Whether others hold what is left, which this worker takes over if they die."""
         with self._yard.store.snapshot() as view:
-            return bool(unfinished(view, self._without(view)))
-
-    def _hear(self, ended: list[BatchFinished | BatchStopped]) -> Callable[[Event], None]:
-        def hear(event: Event) -> None:
-            if isinstance(event, BatchFinished | BatchStopped):
-                ended.append(event)
-            if self._settings.on_event is not None:
-                self._settings.on_event(event)
-
-        return hear
+            return bool(unfinished(view, self._left_alone(view, locked=False)))
 
     def _serve(self, row: BatchRow) -> Turn:
+        """Run a batch for a turn, and note whether it is to be left alone from now on."""
+        recorded: list[int] = []
+        try:
+            end = self._take_part(row, recorded)
+        except NotFound:  # it was cleared
+            return Turn(row.name, 0, "cleared")
+        with self._yard.store.snapshot() as view:
+            after = view.batch_by_id(row.id)
+        turn = Turn(row.name, sum(recorded), end)
+        if after is not None and end == End.YIELDED.value and not turn.tasks:
+            self._pause(after)
+            return turn
+        self._rests.pop(row.id, None)
+        if after is not None and end in RESTING:
+            self._rests[row.id] = Rest(after)
+        self._on_turn(turn)
+        return turn
+
+    def _take_part(self, row: BatchRow, recorded: list[int]) -> str:
+        """Run a batch until the turn ends; returns why it ended."""
         store = self._yard.store
 
         def preempted(tx: Transaction) -> bool:
             served = tx.batch_by_id(row.id) or row
-            without = self._without(tx) | self._locked(tx)
+            without = self._left_alone(tx)
             return next_batch(tx, store.alive, above=served.priority, without=without) is not None
 
-        ended: list[BatchFinished | BatchStopped] = []
-        end = End.YIELDED.value
+        def hear(event: Event) -> None:
+            if isinstance(event, BatchFinished | BatchStopped):
+                recorded.append(event.recorded)
+            if self._settings.on_event is not None:
+                self._settings.on_event(event)
+
         try:
-            settings = replace(self._settings, on_event=self._hear(ended))
-            result = self._yard.take_part(row.name, preempted, settings)
-            end = result.end
+            settings = replace(self._settings, on_event=hear)
+            return self._yard.take_part(row.name, preempted, settings).end
         except StoreAway as error:
             self._say(f"{row.name}: {error.message}")
-        except NotFound:  # it was cleared
-            return Turn(row.name, 0, "cleared")
         except MetricMissing as error:
-            end = End.METRIC.value
             self._say(f"{row.name} rests: {error}")
+            return End.METRIC.value
         except UsageError as error:
             self._foreign.add(row.id)
             self._say(f"{row.name} is left alone: {error}")
-        with store.snapshot() as view:
-            after = view.batch_by_id(row.id)
-        if after is not None and end in RESTING:
-            self._resting[row.id] = after
-        turn = Turn(row.name, sum(event.recorded for event in ended), end)
-        if after is not None and end == End.YIELDED.value and not turn.tasks:
-            self._rest_briefly(after)
-            return turn
-        self._fruitless.pop(row.id, None)
-        self._on_turn(turn)
-        return turn
+        return End.YIELDED.value
 
-    def _rest_briefly(self, row: BatchRow) -> None:
-        """Say once that a batch's free tasks can't be had, and try again after growing pauses."""
-        before = self._fruitless.get(row.id)
-        self._fruitless[row.id] = rest = Fruitless.after(row, before)
-        if rest.pause == 2 * FIRST_PAUSE:
+    def _pause(self, row: BatchRow) -> None:
+        """Try the batch again after a pause, twice as long each time; say so once."""
+        before = self._rests.get(row.id, Rest(row)).pause
+        pause = FIRST_PAUSE if before == math.inf else min(LONGEST_PAUSE, 2 * before)
+        self._rests[row.id] = Rest(row, pause, clock.monotonic() + pause)
+        if pause == 2 * FIRST_PAUSE:
             self._say(f"{row.name} is tried again later: its free tasks are still locked")

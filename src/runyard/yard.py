@@ -34,7 +34,8 @@ from runyard.schedule.targets import check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
 from runyard.spec.names import closest, safe_name
-from runyard.spec.options import SPECS
+from runyard.spec.option_kinds import check_error_classes
+from runyard.spec.options import SPECS, Options
 from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
@@ -60,22 +61,33 @@ class Yard:
         cut loses nothing.
         """
         logs.configure()
+        if not isinstance(location, str | os.PathLike | None):
+            raise UsageError(
+                f"a yard can't be opened at {location!r}",
+                hint="pass the path of a folder, postgresql://… or memory:",
+            )
         self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
         self.bus = EventBus()
         self._durable = durable
         self._store: Store | None = None
         self._opening = threading.Lock()
-        self._temporary: Path | None = None
+        self._end_of_memory: weakref.finalize[[Path, int], Yard] | None = None
         if self.location == "memory:":
-            self._temporary = Path(tempfile.mkdtemp(prefix="runyard-"))
-            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
-        self.folder = self._temporary or files_folder(self.location).absolute()
+            self.folder = Path(tempfile.mkdtemp(prefix="runyard-"))
+            self._end_of_memory = weakref.finalize(self, _remove, self.folder, os.getpid())
+        else:
+            self.folder = files_folder(self.location).absolute()
 
     @property
     def store(self) -> Store:
         """The durable record, opened on first use."""
         with self._opening:
             if self._store is None:
+                if self._end_of_memory is not None and not self._end_of_memory.alive:
+                    raise UsageError(
+                        "this memory: yard is closed, and its record is gone",
+                        hint="open another one with Yard('memory:')",
+                    )
                 self._store = open_store(self.location, durable=self._durable)
             return self._store
 
@@ -119,8 +131,9 @@ class Yard:
         except BaseException:
             place.close()
             raise
-        execution = self._execution(settings, batch.functions, batch.codec)
-        execution.limit = limit
+        execution = self._execution(
+            settings, functions=batch.functions, codec=batch.codec, limit=limit
+        )
         return execution.run(start, place)
 
     def resume(
@@ -144,8 +157,8 @@ class Yard:
         batch = self.recorded(name)
         _refuse_misplaced(options)
         settled = batch.options.with_(**options)
-        _check_rule(settled.until, listed=batch.listed)
-        execution = self._execution(settings, {}, codec)
+        _check_options(settled, listed=batch.listed)
+        execution = self._execution(settings, codec=codec)
         if settled.until is not None or (batch.row.pending and settled.metrics):
             execution.result(name).codec_of_values()
         if batch.row.pending:
@@ -174,9 +187,7 @@ class Yard:
         # Others may be at work, so what is recorded is not taken back here.
         refuses = batch.options.changed == "refuse"
         start = go_on(self.store, batch, code, "refuse" if refuses else "keep")
-        execution = self._execution(settings, {}, "msgpack")
-        execution.preempted = preempted
-        return execution.run(start, settings.open())
+        return self._execution(settings, preempted=preempted).run(start, settings.open())
 
     def retry(self, name: str, status: Status | str = Status.FAILED) -> int:
         """Let failed tasks run again with the next `resume`; returns how many."""
@@ -267,8 +278,8 @@ class Yard:
         if self._store is not None:
             self._store.close()
             self._store = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        if self._end_of_memory is not None:
+            self._end_of_memory()
 
     def __enter__(self) -> Self:
         return self
@@ -276,10 +287,8 @@ class Yard:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _execution(
-        self, settings: RunSettings, functions: dict[str, Callable[..., Any]], codec: str
-    ) -> Execution:
-        return Execution(self.store, self.folder, self.bus, settings, functions, codec)
+    def _execution(self, settings: RunSettings, **more: Any) -> Execution:
+        return Execution(self.store, self.folder, self.bus, settings, **more)
 
     def _result(self, name: str, codec: str = "msgpack") -> Result:
         return Result(self.store, name, codec=codec, folder=self.batch_folder(name))
@@ -287,7 +296,7 @@ class Yard:
     def _register(self, batch: Batch, fresh: bool, backend: str = "serial") -> Start:
         root = os.getcwd()
         found = check_targets(batch, root)
-        _check_rule(batch.options.until, listed=batch.plan is None)
+        _check_options(batch.options, listed=batch.plan is None)
         if fresh:
             with contextlib.suppress(NotFound):
                 self.clear(batch.record_name)
@@ -303,6 +312,11 @@ class Yard:
         remove_tree(self.batch_folder(name) / "columns")
         for task in tasks:
             remove_tree(self.batch_folder(name) / "tasks" / str(task))
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _checked(batch: Batch) -> Batch:
@@ -327,8 +341,10 @@ def _refuse_misplaced(options: Mapping[str, Any]) -> None:
             raise BadSpec(f"there is no option {name!r}; did you mean {meant!r}?")
 
 
-def _check_rule(until: str | None, *, listed: bool) -> None:
-    if until is not None:
+def _check_options(options: Options, *, listed: bool) -> None:
+    """Refuse what only shows once the batch and its functions are known."""
+    check_error_classes((*options.retry_on, *options.never_retry))
+    if options.until is not None:
         from runyard.reports.verdict import check_rule
 
-        check_rule(until, listed=listed)
+        check_rule(options.until, listed=listed)

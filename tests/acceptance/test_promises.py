@@ -85,7 +85,7 @@ def test_promise_3_a_bad_task_costs_that_task_alone(tmp_path: Path) -> None:
 def test_promise_4_ctrl_c_keeps_everything_finished_and_resume_goes_on(
     tmp_path: Path, backend: str
 ) -> None:
-    """Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` goes on from
+    """Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` continues from
     there."""
     scene = Scene(tmp_path, tasks=500, pace=0.02, backend=backend)
     with terminal(scene, scene.command()) as shown:

@@ -32,16 +32,16 @@ class Executor(futures.Executor):
     A task whose worker dies runs again, up to three times, and no other task notices; one that
     kills every worker it gets fails with `WorkerDied`. Functions, arguments and results travel by
     pickle; lambdas, closures and functions of a script or notebook are welcome, and no main guard
-    is needed. What tasks print is printed.
+    is needed. Tasks print to the same output as the script.
 
     With a `name`, results are recorded in the yard, and the same call made again, in the next run
     of the script too, gets its recorded result without being run: the same function (its own code
     counts), equal arguments, and as many equal calls before it. A call that failed runs again. Let
     one process at a time use a name, and only in a yard you trust: recorded results are unpickled.
-    What ended within the last moment (0.1 s) before the script was killed may run twice.
+    Calls that ended less than 0.1 s before the script was killed may run again.
 
-    Without a name nothing is kept: results live as long as their futures, and what the engine
-    needed to write down is removed when the executor is closed.
+    Without a name nothing is kept: results live as long as their futures, and the engine's own
+    record is removed when the executor is closed.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Executor(futures.Executor):
 
         `retries`, `timeout` and `memory` are for each task, as in `runyard.run`; `seed` is what
         `runyard.context().rng` inside a task comes from; `environment` holds variables to set for
-        worker processes; `reduce` may say how pickle is to send an argument, or return None.
+        worker processes; `reduce` returns how to pickle an argument, or None for the usual way.
         """
         options = Options().with_(
             retries=retries, timeout=timeout, memory=memory, capture=False, keep="never"
@@ -78,16 +78,16 @@ class Executor(futures.Executor):
         self._priority = options.priority
         self._reduce = reduce
         self._numbers = count()
-        # At exit the desk closes by itself, and waits for its tasks.
+        # At exit the engine closes by itself, and waits for its tasks.
         self._closer = weakref.finalize(self, self._engine.close, wait=False)
         self._closer.atexit = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have `fn(*args, **kwargs)` run; a future for what it returns."""
+        """Run `fn(*args, **kwargs)`; returns a future."""
         return self._submit(dump_function(fn), [(fn, args, kwargs)], args, kwargs)
 
     def submit_calls(self, fn: Callable[[], Any], calls: Sequence[Call]) -> Future[Any]:
-        """Run `fn()`, which makes these calls; it is recognised by them in a later run."""
+        """Run `fn()`, which makes these calls; a later run recognises it by them."""
         return self._submit(dump_function(call_it), calls, (fn,), {})
 
     def map(
@@ -97,7 +97,7 @@ class Executor(futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[Any]:
-        """Results of `fn` for each item, in order, as they come.
+        """The results of `fn` for each item, in order, as soon as they are there.
 
         Short calls are sent together automatically; with a `chunksize`, that many form one task.
         """

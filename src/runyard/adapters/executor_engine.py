@@ -13,12 +13,11 @@ import atexit
 import contextlib
 import os
 import queue
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,12 +45,8 @@ OWNER = "runyard.Executor"
 class RemoteTrace(Exception):
     """The traceback of the worker that raised an error."""
 
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self.trace = trace
-
     def __str__(self) -> str:
-        return f'\n"""\n{self.trace}"""'
+        return f'\n"""\n{self.args[0]}"""'
 
 
 class Delivery(NamedTuple):
@@ -73,12 +68,10 @@ class ExecutorEngine:
         options: Options,
         seed: int | None,
     ) -> None:
-        if isinstance(yard, Yard):
-            self._yard, self._owns_yard = yard, False
-        elif name is None and yard is None:
-            self._yard, self._owns_yard = scratch_yard(), False
-        else:
-            self._yard, self._owns_yard = Yard(yard), True
+        if name is None and yard is None:
+            yard = scratch_yard()
+        self._owns_yard = not isinstance(yard, Yard)
+        self._yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._named = name is not None
         self._lock = threading.Lock()
         self._futures: dict[int, Future[Any]] = {}
@@ -88,7 +81,8 @@ class ExecutorEngine:
         self._known = self._read_names()
         self._submissions = Submissions(
             self._batch.row.next_task, only=True, keep_values=self._named,
-            may_start=self._may_start, ended=self._ended,
+            may_start=self._may_start,
+            ended=lambda row, raised: self._deliveries.put(Delivery(row, raised)),
         )  # fmt: skip
         self._engine = Engine(
             self._yard.store, Start(self._batch), backend, self._yard.folder,
@@ -104,7 +98,7 @@ class ExecutorEngine:
         atexit.register(self.close)
 
     def submit(self, task: ListedTask, call: Callable[[], bytes]) -> Future[Any]:
-        """A future for the task: done already where its outcome is on record."""
+        """A future for the task, already done if its outcome is recorded."""
         self._check_open()
         number = self._known.get(task.name or "")
         row = None if number is None else self._outcome(number)
@@ -177,9 +171,6 @@ class ExecutorEngine:
             return {}
         with self._yard.store.snapshot() as view:
             return {row.name: row.task for row in view.tasks(self._batch.id) if row.name}
-
-    def _ended(self, row: OutcomeRow, raised: bytes | None) -> None:
-        self._deliveries.put(Delivery(row, raised))
 
     def _may_start(self, task: int) -> bool:
         with self._lock:
@@ -258,7 +249,7 @@ def _error(row: OutcomeRow, raised: bytes | None) -> BaseException:
     return error
 
 
-_numbers = iter(range(1, 1 << 62))
+_numbers = count(1)
 
 
 def _number() -> str:
@@ -266,18 +257,12 @@ def _number() -> str:
 
 
 def scratch_yard() -> Yard:
-    """A yard for unnamed executors: in the temporary folder, removed with this process."""
+    """The yard for unnamed executors, gone with this process; a forked child has its own."""
     return _scratch(os.getpid())
 
 
 @cache
-def _scratch(pid: int) -> Yard:
-    yard = Yard(tempfile.mkdtemp(prefix="runyard-"))
-
-    def remove() -> None:
-        if os.getpid() == pid:  # a forked child leaves its parent's yard alone
-            yard.close()
-            shutil.rmtree(Path(yard.location), ignore_errors=True)
-
-    atexit.register(remove)
+def _scratch(pid: int) -> Yard:  # noqa: ARG001
+    yard = Yard("memory:")
+    atexit.register(yard.close)
     return yard

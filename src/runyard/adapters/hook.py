@@ -18,18 +18,22 @@ _PLACE = "joblib.parallel"  # where joblib keeps its register of backends
 
 def register_joblib() -> None:
     """Register the backend `runyard` with joblib; `import runyard` does so where possible."""
-    import joblib
+    import joblib.parallel
 
-    joblib.register_parallel_backend(NAME, _backend)
+    _register(joblib.parallel)
 
 
 def watch_joblib() -> None:
     """Register now if joblib is loaded, else as soon as it is."""
-    loaded = sys.modules.get(_PLACE)
-    if loaded is not None:
-        _register(loaded)
+    if _PLACE in sys.modules:
+        _register(sys.modules[_PLACE])
     elif not any(isinstance(finder, _Watch) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Watch())
+
+
+def _register(module: ModuleType) -> None:
+    with contextlib.suppress(AttributeError):  # it is still being loaded, or failed to
+        module.register_parallel_backend(NAME, _backend)
 
 
 def _backend(**options: Any) -> Any:
@@ -38,22 +42,17 @@ def _backend(**options: Any) -> Any:
     return RunyardBackend(**options)
 
 
-def _register(module: ModuleType) -> None:
-    register = getattr(module, "register_parallel_backend", None)
-    if register is not None:
-        register(NAME, _backend)
-
-
 class _Watch:
     """Finds no module itself; lets others find joblib, and registers once it is loaded."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:  # noqa: ARG002
         if name != _PLACE:
             return None
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # another thread was faster
             sys.meta_path.remove(self)
-        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path))
-        spec = next((spec for spec in found if spec is not None), None)
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 

@@ -234,8 +234,7 @@ def _check_log(path: Path, found: YardCheck) -> None:
 def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
     """What can be removed, and its size."""
     from runyard import clock
-    from runyard.spaces import old
-    from runyard.spaces.trees import measure
+    from runyard.spaces import measure, old
 
     with yard.store.snapshot() as view:
         names = {row.id: row.name for row in view.batches()}

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from runyard.errors import UsageError
 
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
-_NUMBERS = re.compile(r"-?[0-9]*\.?[0-9]+\.\.-?[0-9]*\.?[0-9]+")
+_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_NUMBERS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}")
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
@@ -31,11 +32,19 @@ def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def value_of(text: str) -> Any:
-    """One value."""
+    """One value; a range is refused, since it was meant as several."""
     try:
         return _decoder.decode(text)
     except (ValueError, RecursionError):
-        return text
+        pieces = [piece.strip() for piece in text.split(",")]
+    ranges = [piece for piece in pieces if _NUMBERS.fullmatch(piece)]
+    if ranges and all(piece in ranges or re.fullmatch(_NUMBER, piece) for piece in pieces):
+        raise UsageError(
+            f"{text} is a range, not one value",
+            hint=f"as text, write it in double quotes: '\"{text}\"'; to vary a parameter, use "
+            "--grid of `runyard run`",
+        )
+    return text
 
 
 def values_of(text: str) -> tuple[Any, ...] | range:

@@ -32,7 +32,7 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
     first. Tasks are imported by name, so start the worker in a folder with the project's code.
     """
     from runyard.execution import RunSettings
-    from runyard.worker import Worker
+    from runyard.worker import YardWorker
 
     ended: list[Turn] = []
     code = 0
@@ -47,7 +47,7 @@ def worker(session: Session, *, forever: bool, progress: bool, **place: Any) -> 
         given = {name: value for name, value in place.items() if value is not None}
         settings = RunSettings(**given, progress=progress)
         try:
-            Worker(yard, settings, forever=forever, on_turn=tell, say=session.note).run()
+            YardWorker(yard, settings, forever=forever, on_turn=tell, say=session.note).run()
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         except SystemExit as error:

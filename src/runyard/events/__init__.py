@@ -16,44 +16,20 @@ from runyard.events.types import (
     Progress,
     ResultsRefused,
     RunDescribed,
-    TaskCancelled,
     TaskEmitted,
     TaskEvent,
     TaskFailed,
     TaskRetried,
+    TaskWithdrawn,
     WorkerLost,
     to_record,
 )
 
-__all__ = [  # noqa: RUF022 - grouped by what they are for
-    # Events
-    "Event",
-    "BatchStarted",
-    "RunDescribed",
-    "BatchFinished",
-    "BatchStopped",
-    "TaskEvent",
-    "TaskEmitted",
-    "TaskRetried",
-    "TaskFailed",
-    "TaskCancelled",
-    "WorkerLost",
-    "ResultsRefused",
-    "CodeChanged",
-    "Notice",
-    "Progress",
-    "to_record",
-    # The bus
-    "EventBus",
-    "Subscription",
-    # The audit log
-    "AuditLog",
-    "AuditReport",
-    "read",
-    "verify",
-    "repair",
-    # Secrets
-    "Redactor",
-    "REDACTED",
-    "json_safe",
-]
+__all__ = [  # noqa: RUF022  grouped: events, the bus, the audit log, secrets
+    "Event", "BatchStarted", "RunDescribed", "BatchFinished", "BatchStopped", "TaskEvent",
+    "TaskEmitted", "TaskRetried", "TaskFailed", "TaskWithdrawn", "WorkerLost", "ResultsRefused",
+    "CodeChanged", "Notice", "Progress", "to_record",
+    "EventBus", "Subscription",
+    "AuditLog", "AuditReport", "read", "verify", "repair",
+    "Redactor", "REDACTED", "json_safe",
+]  # fmt: skip

@@ -163,8 +163,10 @@ class AuditLog:
     def _write(self, bodies: list[str]) -> None:
         link, lines = self._link, []
         for body in bodies:
-            link, line = _chained(link, body)
-            lines.append(line)
+            comma = "," if body else ""
+            head = f'{{"seq":{link.seq + 1},"prev":"{link.hash}"{comma}{body}'.encode()
+            link = _Link(link.seq + 1, _hash(head))
+            lines.append(head + f',"hash":"{link.hash}"}}\n'.encode())
         group = memoryview(b"".join(lines))
         try:
             faults.point("audit")
@@ -276,7 +278,8 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
         if line.problem and first_bad is None:
             first_bad, reason = line.bad, line.problem
     torn = size - good_end
-    if torn and not lines and not _begins(os.pread(file.fileno(), len(_FIRST_BYTES), 0)):
+    head = os.pread(file.fileno(), len(_FIRST_BYTES), 0)
+    if torn and not lines and not (head.strip(b"\0") and _is_torn_start(head)):
         first_bad, reason = 1, f"None of its {size} bytes belongs to a line."
     elif torn and reason is None:
         reason = f"{torn} bytes after line {lines} are not a whole line."
@@ -292,13 +295,6 @@ def _settled_size(file: BinaryIO) -> int:
         return os.fstat(file.fileno()).st_size
     finally:
         fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _chained(link: _Link, body: str) -> tuple[_Link, bytes]:
-    comma = "," if body else ""
-    head = f'{{"seq":{link.seq + 1},"prev":"{link.hash}"{comma}{body}'.encode()
-    digest = _hash(head)
-    return _Link(link.seq + 1, digest), head + f',"hash":"{digest}"}}\n'.encode()
 
 
 def _hash(head: bytes) -> str:
@@ -326,11 +322,6 @@ def _last_link(fd: int, size: int) -> tuple[int, _Link]:
         if start == 0:
             return 0, _Link()
         span *= 4
-
-
-def _begins(head: bytes) -> bool:
-    """Whether this may be the beginning of a first line, and is not only zeros."""
-    return head[:1] == _FIRST_BYTES[:1] and _is_torn_start(head)
 
 
 def _is_torn_start(head: bytes) -> bool:

@@ -52,7 +52,9 @@ class Subscription:
 
     def unsubscribe(self) -> None:
         """Accept no more events and discard queued ones; a handler call in progress finishes."""
-        self._stop()
+        with self._lock:
+            self._stopped = True
+            self._queue.put(None)
         self._bus._forget(self)
 
     def flush(self, timeout: float = _PATIENCE) -> bool:
@@ -98,16 +100,11 @@ class Subscription:
             self._queue.put(mark)
             return mark
 
-    def _stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            self._queue.put(None)
-
     def _join(self, timeout: float) -> bool:
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-            return not self._thread.is_alive()
-        return True
+        if not self._thread.is_alive() or self._thread is threading.current_thread():
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _deliver(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -115,15 +112,13 @@ class Subscription:
                 item.set()
                 continue
             self._taken += 1
-            if not self._stopped:
-                self._handle(item)
-
-    def _handle(self, event: Event) -> None:
-        try:
-            self._handler(event)
-        except BaseException as error:  # even SystemExit must not end this thread
-            self.errors += 1
-            self.last_error = error
+            if self._stopped:
+                continue
+            try:
+                self._handler(item)
+            except BaseException as error:  # even SystemExit must not end this thread
+                self.errors += 1
+                self.last_error = error
 
 
 class EventBus:
@@ -176,16 +171,13 @@ class EventBus:
     def flush(self, timeout: float = _PATIENCE) -> bool:
         """Wait until all events are handled, including those handlers publish meanwhile."""
         deadline = clock.monotonic() + timeout
-        while True:
-            subscriptions = self._subscriptions
-            before = sum(each._accepted for each in subscriptions)
-            for each in subscriptions:
+        before = None
+        while before != (now := [(each, each._accepted) for each in self._subscriptions]):
+            before = now
+            for each, _ in now:
                 if not each.flush(max(0.0, deadline - clock.monotonic())):
                     return False
-            if subscriptions == self._subscriptions and before == sum(
-                each._accepted for each in subscriptions
-            ):
-                return True
+        return True
 
     def close(self, timeout: float = _PATIENCE) -> bool:
         """Let the handlers finish, then end their threads; False if one does not end in time."""

@@ -3,7 +3,7 @@
 A task that completes is a row in the store and no event, so large batches don't flood the log.
 
     Event ─┬─ BatchStarted, RunDescribed, BatchFinished, BatchStopped
-           ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskCancelled
+           ├─ TaskEvent ── TaskEmitted, TaskRetried, TaskFailed, TaskWithdrawn
            ├─ WorkerLost, ResultsRefused
            ├─ Notice ───── CodeChanged
            └─ Progress    (live only)
@@ -110,8 +110,8 @@ class TaskFailed(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCancelled(TaskEvent):
-    """The task was cancelled."""
+class TaskWithdrawn(TaskEvent):
+    """The task was cancelled, alone or with its batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,16 +166,12 @@ class Progress(Event):
     metric: tuple[str, float, float] | None = None  # name, mean, half-width of its interval
 
 
+_FIRST = ("at", "batch", "engine")
+
+
 def to_record(event: Event) -> dict[str, Any]:
     """Return the event as a JSON-safe dict that starts with its name, time, batch and engine."""
-    record = {
-        "event": type(event).__name__,
-        "at": json_safe(event.at),
-        "batch": json_safe(event.batch),
-    }
-    if event.engine is not None:
-        record["engine"] = event.engine
-    for each in fields(event):
-        if each.name not in record and each.name != "engine":
-            record[each.name] = json_safe(getattr(event, each.name))
-    return record
+    own = [each.name for each in fields(event) if each.name not in _FIRST]
+    first = [name for name in _FIRST if name != "engine" or event.engine is not None]
+    values = {name: json_safe(getattr(event, name)) for name in (*first, *own)}
+    return {"event": type(event).__name__, **values}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runyard.errors import UsageError
-from runyard.events import TaskCancelled
+from runyard.events import TaskWithdrawn
 from runyard.schedule.in_flight import InFlight
 from runyard.schedule.ready_queue import HeldClaim, ReadyQueue
 from runyard.schedule.run import Run
@@ -42,7 +42,7 @@ class Cancelling:
             return
         self._requested |= fresh
         for task in sorted(fresh):
-            self._run.publish(TaskCancelled(batch=self._run.name, task=task))
+            self._run.publish(TaskWithdrawn(batch=self._run.name, task=task))
         self._in_flight.cancel(fresh)
         self.remove_waiting()
 
@@ -55,7 +55,7 @@ class Cancelling:
         """Record a task that has ended because it, or its batch, was cancelled."""
         self._record(claim, OutcomeRow.cancelled(self._run.id, task), printed)
         if task not in self._requested:
-            self._run.publish(TaskCancelled(batch=self._run.name, task=task))
+            self._run.publish(TaskWithdrawn(batch=self._run.name, task=task))
 
 
 # From outside the engine

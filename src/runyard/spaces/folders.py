@@ -10,14 +10,12 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from runyard import clock
 from runyard.errors import UsageError
 from runyard.spaces.trees import clear_errors, copy_tree, inside, measure, remove_tree
-
-Keep = Literal["always", "failed", "never"]
-"""When a workspace outlives its attempt."""
+from runyard.spec.options import Keep
 
 _WORKSPACE = "workspace"
 _TRIES = 100

@@ -60,11 +60,19 @@ def clear_errors(what: str) -> Iterator[None]:
 
 def measure(path: Path) -> tuple[int, float]:
     """Return the bytes in a folder and the time of the latest change anywhere in it."""
-    size, touched = 0, 0.0
-    for each in _statistics(path):
-        touched = max(touched, each.st_mtime)
-        if not stat.S_ISDIR(each.st_mode):
-            size += each.st_size
+    size, touched, folders = 0, 0.0, [str(path)]
+    with suppress(OSError):
+        touched = os.lstat(path).st_mtime
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):  # it has vanished
+                    status = entry.stat(follow_symlinks=False)
+                    touched = max(touched, status.st_mtime)
+                    if stat.S_ISDIR(status.st_mode):
+                        folders.append(entry.path)
+                    else:
+                        size += status.st_size
     return size, touched
 
 
@@ -148,32 +156,9 @@ def _copy_file(source: Path, target: Path) -> None:
     shutil.copystat(source, target)
 
 
-def _statistics(path: Path) -> Iterator[os.stat_result]:
-    """Yield the lstat of a folder and of all in it, except for what vanishes meanwhile."""
-    folders = [str(path)]
-    while folders:
-        folder = folders.pop()
-        with suppress(OSError):
-            yield os.lstat(folder)
-        for entry in _entries(folder):
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-                continue
-            with suppress(OSError):
-                yield entry.stat(follow_symlinks=False)
-
-
 def _open_up(path: Path) -> None:
     """Make a folder removable."""
     with suppress(OSError):
         if not path.is_symlink():
             path.chmod(stat.S_IRWXU)
         flatten(path)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []

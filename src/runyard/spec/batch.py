@@ -9,25 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec.codec import CODECS, encode, list_head
+from runyard.spec.codec import CODECS, decode, encode, list_head
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import did_you_mean, safe_name, slug
 from runyard.spec.option_kinds import integer
 from runyard.spec.options import SPECS, Options, OptionSpec
 from runyard.spec.plan import Axis, Plan, distinct, too_many_tasks
 from runyard.spec.seeds import check_root, key_of
-from runyard.spec.task import (
-    CONTEXT,
-    Target,
-    Task,
-    check_parameters,
-    defaults_of,
-)
+from runyard.spec.task import CONTEXT, Target, Task, check_parameters, defaults_of
 
 Callee = Callable[..., Any] | Target | str
 
@@ -97,8 +92,7 @@ class Batch(msgspec.Struct, frozen=True):
         def settled(task: ListedTask) -> ListedTask:
             brought = defaults.get(task.target.ref, {})
             missing = [name for name in ("timeout", "retries") if getattr(task, name) is None]
-            changes = {name: brought.get(name) for name in missing}
-            return msgspec.structs.replace(task, **changes)
+            return msgspec.structs.replace(task, **{name: brought.get(name) for name in missing})
 
         return msgspec.structs.replace(self, listed=tuple(map(settled, self.listed)))
 
@@ -128,10 +122,8 @@ def grid(
     `grid(walk, dimension=[1, 2, 3], steps=[100, 1000], replicates=50, seed=7)` is 300 tasks.
     Parameters that don't vary go into `params`.
     """
-    axes = []
-    for key, values in lists.items():
-        axes.append(Axis(key, "param", _axis_values(key, values)))
-    return _described(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
+    axes = [Axis(key, "param", _axis_values(key, values)) for key, values in lists.items()]
+    return _grid(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
 
 
 def batch(
@@ -154,10 +146,10 @@ def batch(
     axes = []
     for role, values in (("variant", variants), ("case", cases)):
         if values is not None:
-            settled = tuple(dict(v) for v in values)
+            settled = tuple(map(dict, values))
             _check_axis(role, settled)
             axes.append(Axis(role, cast("Any", role), settled))
-    return _described(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
+    return _grid(fn, params, axes, replicates, seed, name, common_random_numbers, codec)
 
 
 def items(
@@ -180,7 +172,7 @@ def items(
             again = seen[key] = seen.get(key, -1) + 1
             settled.append((value, again))
         axis = Axis(parameter, "item", tuple(settled))
-    return _described(fn, None, [axis], 1, seed, name, False, codec)
+    return _grid(fn, None, [axis], 1, seed, name, False, codec)
 
 
 def tasks(
@@ -204,9 +196,7 @@ def tasks(
         raise BadSpec("the batch has no tasks", hint="list at least one")
     _refuse_cycles(settled)
     distinct([[t.name, t.target.ref, t.params] for t in settled], "the list of tasks")
-    return Batch(
-        None, None, settled, _name(name), _seed(seed), _codec(codec), settled_options, functions
-    )
+    return Batch(None, None, settled, *_checked(name, seed, codec), settled_options, functions)
 
 
 def encode_listed(task: ListedTask) -> bytes:
@@ -232,8 +222,6 @@ def _around(
 
 def decode_listed(data: bytes) -> ListedTask:
     """The inverse of `encode_listed`."""
-    from runyard.spec.codec import decode
-
     target, params, name, after, *rest = decode(data)
     return ListedTask(Target(*target), params, name, tuple(after), *rest)
 
@@ -248,7 +236,7 @@ def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
     return _settings.decode(data)[4:]
 
 
-def _described(
+def _grid(
     fn: Callee,
     params: Mapping[str, Any] | None,
     axes: list[Axis],
@@ -264,9 +252,9 @@ def _described(
         fixed, axes, _REPLICATES.read(replicates), common_random_numbers=common_random_numbers
     )
     names = set(fixed)
-    for axis in axes:
-        places = range(len(axis.values)) if axis.role in ("variant", "case") else range(1)
-        brings = {n for at in places if axis.values for n in axis.params(at)} or {axis.name}
+    by_axis = [axis.names() for axis in axes]  # what each value sets
+    for sets in by_axis:
+        brings = set().union(*sets)
         if brings & names:
             raise BadSpec(f"{min(brings & names)!r} is set twice", hint="set it in one place")
         names |= brings
@@ -276,13 +264,12 @@ def _described(
         )
     encode(fixed)
     if callable(fn):
-        for axis in axes:
-            if axis.role in ("variant", "case"):
-                own = {n for at in range(len(axis.values)) for n in axis.params(at)}
-                for at in range(len(axis.values)):
-                    check_parameters(fn, (names - own) | set(axis.params(at)))
+        for sets in by_axis:
+            others = names.difference(*sets)
+            for each in sets:
+                check_parameters(fn, others | each)
         check_parameters(fn, names)
-    return Batch(target, plan, (), _name(name), _seed(seed), _codec(codec), options, functions)
+    return Batch(target, plan, (), *_checked(name, seed, codec), options, functions)
 
 
 def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
@@ -329,22 +316,13 @@ def _settle(
 
 
 def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
-    waiting = {number: set(task.after) for number, task in enumerate(listed)}
-    ready = [number for number, after in waiting.items() if not after]
-    followers: dict[int, list[int]] = {}
-    for number, after in waiting.items():
-        for before in after:
-            followers.setdefault(before, []).append(number)
-    while ready:
-        done = ready.pop()
-        del waiting[done]
-        for follower in followers.get(done, ()):
-            waiting[follower].discard(done)
-            if not waiting[follower]:
-                ready.append(follower)
-    if waiting:
-        names = " → ".join(repr(listed[n].name or n) for n in waiting)
-        raise BadSpec(f"tasks wait for each other: {names}", hint="remove one of these `after`s")
+    try:
+        TopologicalSorter({number: task.after for number, task in enumerate(listed)}).prepare()
+    except CycleError as error:
+        names = " → ".join(repr(listed[number].name) for number in error.args[1])
+        raise BadSpec(
+            f"tasks wait for each other: {names}", hint="remove one of these `after`s"
+        ) from None
 
 
 def _axis_values(name: str, values: Any) -> tuple[Any, ...] | range:
@@ -373,15 +351,11 @@ def _check_axis(name: str, values: Sequence[Any]) -> None:
     distinct(values, name)
 
 
-def _name(name: str | None) -> str | None:
-    return None if name is None else safe_name(name, "batch name")
-
-
-def _seed(seed: int | None) -> int | None:
-    return None if seed is None else check_root(seed)
-
-
-def _codec(codec: str) -> str:
+def _checked(name: str | None, seed: int | None, codec: str) -> tuple[str | None, int | None, str]:
     if codec not in CODECS:
         raise BadSpec(f"there is no codec {codec!r}", hint=f"use one of: {', '.join(CODECS)}")
-    return codec
+    return (
+        None if name is None else safe_name(name, "batch name"),
+        None if seed is None else check_root(seed),
+        codec,
+    )

@@ -63,6 +63,11 @@ class _BatchTable(msgspec.Struct, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
 
 
+_OF_A_GRID = (
+    "run", "shell", "params", "grid", "variant", "case", "replicates", "common_random_numbers",
+)  # fmt: skip
+
+
 def parse(text: str, *, source: str = "batch file", folder: str = "") -> Batch:
     """The batch that a TOML text describes; its file targets are relative to `folder`."""
     try:
@@ -74,8 +79,6 @@ def parse(text: str, *, source: str = "batch file", folder: str = "") -> Batch:
         return _build(msgspec.convert(data, _BatchTable), PurePath(folder))
     except msgspec.ValidationError as error:
         raise BadBatchFile(f"{source}: {_sentence(error)}") from None
-    except BadBatchFile:
-        raise
     except RunyardError as error:
         raise BadBatchFile(f"{source}: {error.message}", hint=error.hint) from None
 
@@ -109,27 +112,17 @@ def _grid_names(values: dict[str, list[Any]], settings: Set[str]) -> dict[str, A
 
 
 def _listed(table: _BatchTable, folder: PurePath) -> Batch:
-    for key in ("run", "shell", "params", "grid", "variant", "case"):
-        if getattr(table, key):
+    default = _BatchTable()
+    for key in _OF_A_GRID:
+        if getattr(table, key) != getattr(default, key):
             raise BadSpec(f"{key!r} can't be combined with [[task]]", hint="keep one of them")
-    if table.common_random_numbers:
-        raise BadSpec(
-            "[[task]] tables can't have common_random_numbers", hint="remove it, or use [grid]"
-        )
-    if table.replicates != 1:
-        raise BadSpec("[[task]] tables can't have replicates", hint="list the tasks, or use [grid]")
     listed = [
         Task(
-            _call(task, folder, f"[[task]] number {number}: "),
-            task.params,
-            task.name,
-            tuple(task.after),
-            task.priority,
-            task.timeout,
-            task.retries,
+            _call(task, folder, f"[[task]] number {number}: "), task.params, task.name,
+            tuple(task.after), task.priority, task.timeout, task.retries,
         )
         for number, task in enumerate(table.task, start=1)
-    ]
+    ]  # fmt: skip
     return tasks(listed, name=table.name, seed=table.seed, codec=table.codec, **table.options)
 
 
@@ -147,12 +140,11 @@ def _call(table: _BatchTable | _TaskTable, folder: PurePath, where: str = "") ->
 
 def _check_keys(data: dict[str, Any]) -> None:
     """Refuse unknown keys."""
-    tables = data.get("task")
-    places: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", data, _BatchTable)]
-    if isinstance(tables, list):
+    places: list[tuple[str, Any, type[msgspec.Struct]]] = [("", data, _BatchTable)]
+    if isinstance(data.get("task"), list):
         places += [
             (f" in [[task]] number {number}", table, _TaskTable)
-            for number, table in enumerate(tables, start=1)
+            for number, table in enumerate(data["task"], start=1)
             if isinstance(table, dict)
         ]
     for where, table, known in places:

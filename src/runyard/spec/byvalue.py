@@ -43,7 +43,7 @@ def _reduce_cached(obj: Any) -> Any:
     """Pickle `functools` caches without their content; pickle itself would only send a name."""
     if type(obj) is functools.cached_property:
         return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
-    if not isinstance(obj, functools._lru_cache_wrapper) or _is_imported(obj):
+    if not isinstance(obj, functools._lru_cache_wrapper) or is_imported(obj):
         return None
     options = obj.cache_parameters()
     return _cached, (obj.__wrapped__, options["maxsize"], options["typed"]), vars(obj)
@@ -53,9 +53,10 @@ def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> A
     return functools.lru_cache(maxsize, typed)(function)
 
 
-def _is_imported(obj: Any) -> bool:
-    """Whether another process can find the object by name."""
-    found: Any = None if obj.__module__ == "__main__" else sys.modules.get(obj.__module__)
-    for part in obj.__qualname__.split("."):
+def is_imported(obj: Any) -> bool:
+    """Whether another process can import the object by its module and name."""
+    module = getattr(obj, "__module__", None)
+    found: Any = None if module == "__main__" else sys.modules.get(module or "")
+    for part in getattr(obj, "__qualname__", type(obj).__qualname__).split("."):
         found = getattr(found, part, None)
     return found is obj

@@ -34,6 +34,7 @@ _SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None)})
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 _STRUCT = frozenset({"__struct_fields__", "__struct_defaults__"})  # of msgspec, which have no code
 _RANDOM = ("random", "numpy.random")
+_EMPTY = "(empty)"  # a cell of a closure without content
 
 # Containers of modules and classes as first seen, since filling a cache does not change code.
 # Reimporting the module creates new ones.
@@ -154,7 +155,8 @@ class _Walk:
     def _function(self, function: Any, deep: bool) -> Any:
         raw = function.__code__
         own = is_own(raw.co_filename)
-        cells = [self._cell(cell, deep) for cell in function.__closure__ or ()]
+        closure = _closure(function)
+        cells = [v if v is _EMPTY else self.of(v, deep=deep) for v in closure.values()]
         wrapped = function.__dict__.get("__wrapped__")
         inner = cells, None if wrapped is None else self.of(wrapped)
         if not own and function is not self._start:
@@ -169,7 +171,7 @@ class _Walk:
         owner, space = function.__module__ or "", function.__globals__
         names = code.names - code.assigned  # what a function assigns to is state, not code
         used = list(self._named(space, owner, names, deep=owner == "__main__"))
-        held = _held_modules(function)
+        held = {name: v for name, v in closure.items() if isinstance(v, ModuleType)}
         used += self._named(held, owner, names | held.keys(), deep=False)
         loaded = list(self._imported(code, space.get("__package__") or ""))
         return code.content, inner, defaults, used, loaded
@@ -233,20 +235,13 @@ class _Walk:
             return self.of(kind), self.of(_state(value), deep=deep)
         return kind.__module__, kind.__qualname__, _plain_state(value)
 
-    def _cell(self, cell: Any, deep: bool) -> Any:
-        try:
-            return self.of(cell.cell_contents, deep=deep)
-        except ValueError:
-            return "(empty)"
 
-
-def _held_modules(function: Any) -> dict[str, Any]:
-    """Modules in a function's closure, by name."""
-    found = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+def _closure(function: Any) -> dict[str, Any]:
+    """What a function's closure holds, by name."""
+    found = dict.fromkeys(function.__code__.co_freevars, _EMPTY)
+    for name, cell in zip(found, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
-            if isinstance(cell.cell_contents, ModuleType):
-                found[name] = cell.cell_contents
+            found[name] = cell.cell_contents
     return found
 
 
@@ -284,14 +279,11 @@ def _counts(name: str, value: Any) -> bool:
 
 def _annotations(kind: type) -> list[tuple[str, str]]:
     """A class's annotations, which libraries turn into fields."""
-    found = vars(kind).get("__annotations__", {})
-    return [
-        (
-            name,
-            each if isinstance(each, str) else getattr(each, "__qualname__", type(each).__name__),
-        )
-        for name, each in found.items()
-    ]
+
+    def written(each: Any) -> str:
+        return each if isinstance(each, str) else getattr(each, "__qualname__", type(each).__name__)
+
+    return [(name, written(each)) for name, each in vars(kind).get("__annotations__", {}).items()]
 
 
 def _plain_state(value: Any) -> Any:

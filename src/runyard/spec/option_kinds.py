@@ -5,14 +5,16 @@ A reader turns what people write into what an option holds, and raises BadSpec f
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from runyard import errors
 from runyard.errors import BadSpec, NotEncodable
 from runyard.spec import units
 from runyard.spec.codec import encode
@@ -27,6 +29,7 @@ UNITS = (TASKS, *TIMES)
 FlagForm = Literal["switch", "choice", "integer", "number", "text", "names", "amounts", "document"]
 
 _LARGEST = (1 << 63) - 1
+_LEAST_MEMORY = 1_000_000
 
 
 class ValueKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,16 +46,15 @@ def integer(least: int) -> ValueKind:
     """Whole numbers from `least` up."""
 
     def read(given: Any) -> int:
+        hint = f"use a whole number, at least {least}"
         try:
             number = None if isinstance(given, bool) else operator.index(given)
         except TypeError:
             number = None
-        hint = f"use a whole number, at least {least}"
         if number is None:
             raise BadSpec(f"{given!r} is not a whole number", hint=hint)
-        if number > _LARGEST:
-            raise BadSpec(f"{given!r} is out of range", hint=f"use at most {_LARGEST:,}")
-        if number < least:
+        if not least <= number <= _LARGEST:
+            hint = hint if number < least else f"use at most {_LARGEST:,}"
             raise BadSpec(f"{given!r} is out of range", hint=hint)
         return number
 
@@ -126,13 +128,55 @@ def _wait(given: Any) -> float:
     return units.seconds(given) if isinstance(given, str) else float(number(0).read(given))
 
 
+def _memory(given: Any) -> int:
+    found = units.size(given)
+    if found < _LEAST_MEMORY:
+        raise BadSpec(
+            f"{given!r} is too little for any task: a number without a unit means bytes",
+            hint="use at least 1MB, such as 512MB or 2GiB",
+        )
+    return found
+
+
 def _error_classes(given: Any) -> tuple[str, ...]:
-    classes = given if isinstance(given, list | tuple) else (given,)
-    for each in classes:
-        is_class = isinstance(each, type) and issubclass(each, BaseException)
-        if not is_class and not (isinstance(each, str) and each):
-            raise BadSpec(f"{each!r} is not an error class", hint="use classes such as OSError")
-    return tuple(each if isinstance(each, str) else each.__name__ for each in classes)
+    return tuple(map(_error_class, given if isinstance(given, list | tuple) else (given,)))
+
+
+def _error_class(given: Any) -> str:
+    if isinstance(given, type) and issubclass(given, BaseException):
+        return given.__name__
+    if not isinstance(given, str) or not given.isidentifier():
+        raise BadSpec(
+            f"{given!r} is not an error class",
+            hint="use classes such as OSError, or their names without a module",
+        )
+    return given
+
+
+def check_error_classes(names: Iterable[str]) -> None:
+    """Refuse misspelt names of Python's and Runyard's errors, unless a loaded class is named so.
+
+    Any other name may be that of a class which is imported when a task needs it.
+    """
+    usual = {
+        name.lower(): name
+        for module in (builtins, errors)
+        for name, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, BaseException)
+    }
+    for name in set(names).difference(usual.values()):
+        meant = closest(name.lower(), usual, cutoff=0.9)
+        if meant is not None and name not in _names_below(BaseException):
+            raise BadSpec(
+                f"there is no error class {name!r}; did you mean {usual[meant]!r}?",
+                hint="use a class such as OSError, or its name",
+            )
+
+
+def _names_below(base: type) -> set[str]:
+    """The names of all loaded classes derived from this one."""
+    below: list[type] = type.__subclasses__(base)
+    return {each.__name__ for each in below}.union(*map(_names_below, below))
 
 
 def _document(given: Any) -> dict[str, Any]:
@@ -174,7 +218,7 @@ SWITCH = ValueKind(form="switch", read=_switch)
 DURATION = ValueKind(form="text", read=units.seconds, metavar="TIME")
 WAIT = ValueKind(form="text", read=_wait, metavar="TIME")
 """A duration that may be zero."""
-SIZE = ValueKind(form="text", read=units.size, metavar="SIZE")
+MEMORY = ValueKind(form="text", read=_memory, metavar="SIZE")
 PRIORITY = ValueKind(
     form="choice",
     read=lambda given: int(Priority.parse(given)),

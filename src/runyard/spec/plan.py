@@ -52,6 +52,11 @@ class Axis(msgspec.Struct, frozen=True):
             value = value[0]
         return value if self.role in ("variant", "case") else {self.name: value}
 
+    def names(self) -> list[set[str]]:
+        """The parameters that each value sets; one entry where all values set the same."""
+        values: Sequence[Any] = self.values
+        return [set(v) for v in values] if self.role in ("variant", "case") else [{self.name}]
+
 
 class Box(msgspec.Struct, frozen=True):
     """A product of slices: first the replicates, then each axis."""
@@ -104,7 +109,7 @@ class Plan:
         self.common_random_numbers = common_random_numbers
         # For each axis, the author's order of its values if growth has mixed them.
         self.order = tuple(order) if order else (None,) * len(self.axes)
-        sides = (replicates, *(len(axis.values) for axis in self.axes))
+        sides = _sides(replicates, self.axes)
         self.boxes = tuple(boxes) if boxes else (Box((0,) * len(sides), sides),)
         self._ends = list(accumulate(box.size for box in self.boxes))
         if self.total > MOST_TASKS:
@@ -155,21 +160,18 @@ class Plan:
 
     def seed_key(self, number: int) -> tuple[bytes, int]:
         """What a task's seed is derived from: the hash of its parameters, and its replicate."""
-        replicate, *positions = self.place(number)
-        if self.common_random_numbers:
-            shared = [
-                self._seed_part(axis, position)
-                for axis, position in zip(self.axes, positions, strict=True)
-                if axis.role in ("case", "item")
-            ]
-            return key_of(shared), replicate
-        params = self._params((replicate, *positions))
-        again = [
-            axis.values[position][1]
-            for axis, position in zip(self.axes, positions, strict=True)
-            if axis.role == "item" and not isinstance(axis.values, range)
+        place = self.place(number)
+        values: list[tuple[str, Any]] = [
+            (axis.role, axis.values[position])
+            for axis, position in zip(self.axes, place[1:], strict=True)
         ]
-        return key_of([params, *again] if any(again) else params), replicate
+        if self.common_random_numbers:
+            roles = ("case", "item")
+            shared = [list(v) if role == "item" else v for role, v in values if role in roles]
+            return key_of(shared), place[0]
+        params = self._params(place)
+        again = [value[1] for role, value in values if role == "item"]
+        return key_of([params, *again] if any(again) else params), place[0]
 
     def labels(self, number: int) -> dict[str, Any]:
         """A task's coordinates for tables and reports."""
@@ -210,12 +212,15 @@ class Plan:
 
     def _search_order(self) -> Iterator[int]:
         starts = [0, *self._ends]
-        axes = [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
-        for place in product(range(self.replicates), *axes):
+        for place in product(range(self.replicates), *self._positions()):
             for start, box in zip(starts, self.boxes, strict=False):
                 if place in box:
                     yield start + box.offset(place)
                     break
+
+    def _positions(self) -> list[Sequence[int]]:
+        """For each axis, the positions of its values in the author's order."""
+        return [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
 
     def group_axes(self) -> list[str]:
         """The axes to group results by: variants and parameters, over all cases."""
@@ -223,12 +228,11 @@ class Plan:
 
     def with_replicates(self, replicates: int) -> Plan:
         """The plan with another number of replicates, as if it had never grown."""
-        order = [o or range(len(a.values)) for o, a in zip(self.order, self.axes, strict=True)]
         axes = [
             axis
             if isinstance(axis.values, range)
             else Axis(axis.name, axis.role, tuple(axis.values[at] for at in positions))
-            for axis, positions in zip(self.axes, order, strict=True)
+            for axis, positions in zip(self.axes, self._positions(), strict=True)
         ]
         return Plan(self.fixed, axes, replicates, common_random_numbers=self.common_random_numbers)
 
@@ -237,21 +241,14 @@ class Plan:
         changes = list(self._changes(wanted))
         if changes:
             raise SpecChanged("\n".join(changes))
-        axes, order = [], []
-        for mine, theirs in zip(self.axes, wanted.axes, strict=True):
-            axis, positions = _extended(mine, theirs)
-            axes.append(axis)
-            order.append(positions)
-        old = (self.replicates, *(len(axis.values) for axis in self.axes))
-        new = (wanted.replicates, *(len(axis.values) for axis in axes))
+        extended = [_extended(*pair) for pair in zip(self.axes, wanted.axes, strict=True)]
+        axes = [axis for axis, _ in extended]
+        added = _difference(_sides(self.replicates, self.axes), _sides(wanted.replicates, axes))
         return Plan(
-            self.fixed,
-            axes,
-            wanted.replicates,
+            self.fixed, axes, wanted.replicates,
             common_random_numbers=self.common_random_numbers,
-            order=order,
-            boxes=_joined([*self.boxes, *_difference(old, new)]),
-        )
+            order=[order for _, order in extended], boxes=_joined([*self.boxes, *added]),
+        )  # fmt: skip
 
     def _changes(self, wanted: Plan) -> Iterator[str]:
         if encode(self.fixed) != encode(wanted.fixed):
@@ -279,11 +276,6 @@ class Plan:
         for axis, position in zip(self.axes, place[1:], strict=True):
             params.update(axis.params(position))
         return params
-
-    @staticmethod
-    def _seed_part(axis: Axis, position: int) -> Any:
-        value = axis.values[position]
-        return list(value) if axis.role == "item" and isinstance(value, tuple) else value
 
     def to_data(self) -> dict[str, Any]:
         """The plan as a plain value."""
@@ -324,7 +316,13 @@ def distinct(values: Sequence[Any], what: str) -> None:
         return
     seen: dict[bytes, int] = {}
     for position, value in enumerate(values):
-        first = seen.setdefault(_encoded(value, what), position)
+        try:
+            first = seen.setdefault(encode(value), position)
+        except NotEncodable as error:
+            raise NotEncodable(
+                f"{what}: {error.message}",
+                hint="use numbers, text, bytes, lists, tuples, dicts, dataclasses or numpy arrays",
+            ) from error
         if first != position:
             raise BadSpec(
                 f"{what} has {value!r} twice (positions {first} and {position})",
@@ -332,14 +330,8 @@ def distinct(values: Sequence[Any], what: str) -> None:
             )
 
 
-def _encoded(value: Any, what: str) -> bytes:
-    try:
-        return encode(value)
-    except NotEncodable as error:
-        raise NotEncodable(
-            f"{what}: {error.message}",
-            hint="use numbers, text, bytes, lists, tuples, dicts, dataclasses or numpy arrays",
-        ) from error
+def _sides(replicates: int, axes: Sequence[Axis]) -> tuple[int, ...]:
+    return replicates, *(len(axis.values) for axis in axes)
 
 
 def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
@@ -352,16 +344,13 @@ def _extended(old: Axis, new: Axis) -> tuple[Axis, tuple[int, ...] | None]:
         if positions.setdefault(encode(value), len(values)) == len(values):
             values.append(value)
     order = tuple(positions[encode(value)] for value in new.values)
-    return Axis(old.name, old.role, tuple(values)), None if _counts(order) else order
+    is_sorted = order == tuple(range(len(order)))
+    return Axis(old.name, old.role, tuple(values)), None if is_sorted else order
 
 
 def _continues(old: tuple[Any, ...] | range, new: tuple[Any, ...] | range) -> bool:
     """Whether a range begins with another one."""
     return isinstance(old, range) and isinstance(new, range) and new[: len(old)] == old
-
-
-def _counts(order: tuple[int, ...]) -> bool:
-    return order == tuple(range(len(order)))
 
 
 def _difference(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[Box]:

@@ -50,12 +50,12 @@ def form_of(kind: type) -> Form | None:
 def _form_of(kind: type) -> Form | None:
     if hasattr(kind, "__dataclass_fields__"):
         names = tuple(field.name for field in dataclass_fields(kind))
-        return Form(names, _own_end(kind) or _dataclass_obstacle(kind, names))
+        return Form(names, _finalizer(kind) or _dataclass_obstacle(kind, names))
     if issubclass(kind, msgspec.Struct):
-        return Form(kind.__struct_fields__, _own_end(kind) or _struct_obstacle(kind))
+        return Form(kind.__struct_fields__, _finalizer(kind) or _struct_obstacle(kind))
     names = getattr(kind, "_fields", None)  # type: ignore[assignment]
     if issubclass(kind, tuple) and type(names) is tuple and all(type(n) is str for n in names):
-        return Form(names, _own_end(kind))
+        return Form(names, _finalizer(kind))
     return None
 
 
@@ -101,7 +101,7 @@ def restore(name: Any, fields: Any) -> Any:
     return instance
 
 
-def _own_end(kind: type) -> str | None:
+def _finalizer(kind: type) -> str | None:
     """Refuse finalizers, which untrusted bytes must not be able to choose."""
     return "its class has a __del__" if hasattr(kind, "__del__") else None
 

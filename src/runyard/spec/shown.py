@@ -23,13 +23,9 @@ def _json(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int):
-        return value if value.bit_length() <= WIDEST else hex(value)
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return json_text(value)
+    if isinstance(value, int | float):
+        return json_number(value, WIDEST)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     return "…" if depth > DEEPEST else _json_of_many(value, depth)
@@ -72,11 +68,20 @@ def shown(value: Any) -> str:
 
 def _written(value: Any, write: Callable[[Any], str]) -> str:
     try:
-        return _text(write(value))
+        return json_text(write(value))
     except Exception:
         return f"<{type(value).__qualname__}>"
 
 
-def _text(value: str) -> str:
+def json_number(value: float, widest: int) -> int | float | str:
+    """The number; its name if it is not finite, and in hex if it has more than `widest` bits."""
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= widest else hex(value)
+    if math.isfinite(value):
+        return float(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def json_text(value: str) -> str:
     """The text, with escapes for characters that UTF-8 can't encode."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, overload
 import msgspec
 
 from runyard.errors import BadSpec, BadTarget
+from runyard.spec.byvalue import is_imported
 from runyard.spec.commands import misplaced
 from runyard.spec.names import did_you_mean
 from runyard.spec.options import Options
@@ -55,13 +56,13 @@ class Target(msgspec.Struct, frozen=True):
         """How a worker gets this function: by import where possible, by value otherwise."""
         if not callable(function):
             raise BadTarget(f"{function!r} can't be called", hint="pass a function")
-        module = getattr(function, "__module__", None)
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        if module and module != "__main__" and _is_attribute(module, name, function):
-            if module.startswith(FILE_MODULE):
-                return cls("file", f"{sys.modules[module].__file__}:{name}")
-            return cls("import", f"{module}:{name}")
-        return cls("value", name)
+        if not is_imported(function):
+            return cls("value", name)
+        module = function.__module__
+        if module.startswith(FILE_MODULE):
+            return cls("file", f"{sys.modules[module].__file__}:{name}")
+        return cls("import", f"{module}:{name}")
 
     @property
     def label(self) -> str:
@@ -153,9 +154,8 @@ def defaults_of(function: Callable[..., Any] | None) -> dict[str, Any]:
 
 def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | set[str]) -> None:
     """Refuse parameters that the function does not take, or that are missing."""
-    try:
-        signature = _signature(function)
-    except (TypeError, ValueError):
+    signature = _signature(function)
+    if signature is None:
         return
     accepts, required = set(), set()
     for parameter in signature.parameters.values():
@@ -185,26 +185,21 @@ def check_parameters(function: Callable[..., Any], names: Mapping[str, Any] | se
         )
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return (_known_signature if isinstance(function, Hashable) else inspect.signature)(function)
+def wants_context(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter for its `Context`."""
+    signature = _signature(function)
+    return signature is not None and CONTEXT in signature.parameters
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    read = _known_signature if isinstance(function, Hashable) else inspect.signature
+    try:
+        return read(function)
+    except (TypeError, ValueError):
+        return None
 
 
 _known_signature = lru_cache(maxsize=16)(inspect.signature)  # of tasks, most call the same function
-
-
-def wants_context(function: Callable[..., Any]) -> bool:
-    """Whether the function has a parameter for its `Context`."""
-    try:
-        return CONTEXT in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
-
-
-def _is_attribute(module: str, qualname: str, function: Any) -> bool:
-    found: Any = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found is function
 
 
 def _name(function: Callable[..., Any]) -> str:

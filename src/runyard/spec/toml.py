@@ -1,4 +1,4 @@
-"""TOML as people write it, and as those write it who look for what breaks."""
+"""TOML, with one kind of error for any text that can't be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def loads(text: str) -> dict[str, Any]:
-    """What a TOML text says; a ValueError for whatever can't be read."""
+    """The table in a TOML text; ValueError if it can't be read."""
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -63,4 +63,4 @@ def _unheld(view: SqlSnapshot) -> Iterator[str]:
         ranges = view.run(_RANGES, batch=number).fetchall()
         held = sum(high - low - ended(number, low, high) for low, high in ranges)
         if ended(number, 0, frontier) != frontier - held:
-            yield f"batch {name}: some tasks have no outcome, and nobody holds them"
+            yield f"batch {name}: some tasks have no outcome, and no engine holds them"

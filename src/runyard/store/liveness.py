@@ -70,7 +70,7 @@ class LivenessLocks:
                 raise StoreGone(
                     f"{path} was removed while its engine was running",
                     hint="leave the files of a yard alone while it is in use; `runyard resume` "
-                    "goes on from what is recorded",
+                    "continues from the record",
                 )
 
     def _path(self, engine: int) -> Path:

@@ -295,7 +295,7 @@ class PostgresStore(Store):
             if isinstance(cause, errors.DiskFull):
                 raise StoreFull(
                     f"the disk of {self.location} is full: {text}",
-                    hint="free some space there, then run `runyard resume`; what is recorded stays",
+                    hint="free space there, then run `runyard resume`; nothing recorded is lost",
                 ) from cause
             if isinstance(cause, _CONFLICTS):
                 raise StoreConflict(f"{self.location} undid a transaction: {text}") from cause
@@ -305,7 +305,7 @@ class PostgresStore(Store):
                 raise StoreAway(
                     f"{self.location} can't be reached: {text}",
                     hint="check that the server runs and the address is right; "
-                    "what is recorded stays, and `runyard resume` goes on",
+                    "nothing recorded is lost; `runyard resume` continues from there",
                 ) from cause
             if isinstance(cause, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
                 raise StoreForbidden(

@@ -363,7 +363,7 @@ def translated(location: str) -> Iterator[None]:
         if "full" in text or "disk I/O error" in text:
             raise StoreFull(
                 f"the disk has no room for {location}: {text}",
-                hint="free some space, then run `runyard resume`; what is recorded stays",
+                hint="free some space, then run `runyard resume`; nothing recorded is lost",
             ) from error
         if "malformed" in text or "not a database" in text or "corrupt" in text:
             raise StoreDamaged(

@@ -34,7 +34,7 @@ from sample_tasks import (
 
 import runyard as ry
 from runyard.errors import NotFound, SpecChanged, UsageError
-from runyard.events import Event, TaskCancelled, WorkerLost
+from runyard.events import Event, TaskWithdrawn, WorkerLost
 
 
 def kinds(result: ry.Result) -> dict[int, str]:
@@ -274,7 +274,7 @@ def test_a_queued_task_is_cancelled_and_never_runs(yard: ry.Yard, gate: str, pla
         with ry.Yard(yard.location) as other:
             assert other.cancel("b", 11) == 1
         if place.backend != "serial":
-            assert eventually(lambda: any(isinstance(e, TaskCancelled) for e in seen))
+            assert eventually(lambda: any(isinstance(e, TaskWithdrawn) for e in seen))
         Path(gate, "release").touch()
 
     with meanwhile(interfere):

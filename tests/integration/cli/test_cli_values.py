@@ -75,6 +75,18 @@ def test_a_range_of_fractions_is_refused_and_not_taken_for_text(text: str) -> No
     assert values_of('"0.1..0.5"') == ("0.1..0.5",)
 
 
+@pytest.mark.parametrize("text", ["1..3", "0.1..0.5", "-1..2, 9", "1,2..3"])
+def test_a_single_value_that_is_a_range_is_refused_and_not_taken_for_text(text: str) -> None:
+    with pytest.raises(UsageError, match="is a range, not one value"):
+        value_of(text)
+    assert value_of(f'"{text}"') == text
+
+
+@pytest.mark.parametrize("text", ["a..b", "1..", "..", "1,2", "pages 1..3", "1..3,a"])
+def test_dots_and_commas_alone_do_not_make_a_range(text: str) -> None:
+    assert value_of(text) == text
+
+
 @pytest.mark.parametrize("text", ["x", "=1", "a-b=1", "1a=2"])
 def test_what_is_no_assignment_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--set"):

@@ -18,7 +18,7 @@ from runyard.execution import RunSettings
 from runyard.reports.export import export
 from runyard.reports.printed import TaskOutput
 from runyard.store import files_folder
-from runyard.worker import Turn, Worker
+from runyard.worker import Turn, YardWorker
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_each_address_has_a_folder_of_its_own_for_files(monkeypatch: pytest.Monk
 
 def work(yard: ry.Yard, **options: object) -> list[Turn]:
     settings = RunSettings("serial", progress=False)
-    return Worker(yard, settings, **options).run()  # type: ignore[arg-type]
+    return YardWorker(yard, settings, **options).run()  # type: ignore[arg-type]
 
 
 def test_a_worker_does_what_is_on_record_and_ends(yard: ry.Yard) -> None:
@@ -203,7 +203,7 @@ def test_a_worker_leaves_a_batch_for_a_more_urgent_one_and_comes_back(
     yard.submit(ry.grid(paced, folder=[folder], x=range(40), seed=7, name="slow"))
     turns: list[Turn] = []
     with ry.Yard(yard.location) as same:
-        worker = Worker(same, RunSettings("threads", 1, progress=False), on_turn=turns.append)
+        worker = YardWorker(same, RunSettings("threads", 1, progress=False), on_turn=turns.append)
         thread = threading.Thread(target=worker.run)
         thread.start()
         assert eventually(lambda: bool(notes(folder)), seconds=60)
@@ -236,7 +236,7 @@ def test_a_batch_whose_budget_is_used_up_is_left_alone(yard: ry.Yard) -> None:
 def test_a_worker_that_stays_takes_what_comes_and_stops_when_told(yard: ry.Yard) -> None:
     ended: list[Turn] = []
     with ry.Yard(yard.location) as same:
-        worker = Worker(
+        worker = YardWorker(
             same, RunSettings("serial", progress=False), forever=True, on_turn=ended.append
         )
         thread = threading.Thread(target=worker.run)

@@ -17,7 +17,7 @@ from runyard.errors import BadSpec, MetricMissing
 from runyard.events import Event, Notice
 from runyard.execution import RunSettings
 from runyard.schedule.budget import FIRST
-from runyard.worker import Worker
+from runyard.worker import YardWorker
 
 
 def batch(tasks: int = 200, **more: Any) -> ry.Batch:
@@ -141,7 +141,7 @@ def test_a_worker_lets_a_batch_rest_whose_metric_is_missing(yard: ry.Yard) -> No
     yard.submit(batch(100).with_options(budget={"money": 1}))
     yard.submit(ry.grid(costly, x=range(3), name="other"))
     said: list[str] = []
-    turns = Worker(yard, RunSettings("serial", progress=False), say=said.append).run()
+    turns = YardWorker(yard, RunSettings("serial", progress=False), say=said.append).run()
     assert [(turn.batch, turn.end) for turn in turns] == [
         ("b", "missing metric"), ("other", "yielded"),
     ]  # fmt: skip

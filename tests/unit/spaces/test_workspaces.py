@@ -9,7 +9,8 @@ import pytest
 
 from runyard import clock
 from runyard.errors import BadName, EngineError, UsageError
-from runyard.spaces import Keep, Workspaces, old, prune_empty, remove_tree, task_folder
+from runyard.spaces import Workspaces, old, prune_empty, remove_tree, task_folder
+from runyard.spec.options import Keep
 
 CREATE_AND_SETTLE = """
 import sys

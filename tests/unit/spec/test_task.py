@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from runyard.errors import BadSpec, BadTarget
 from runyard.spec.codec import decode, encode
 from runyard.spec.fingerprint import fingerprint
+from runyard.spec.option_kinds import check_error_classes
 from runyard.spec.options import SPECS, Options
 from runyard.spec.task import Target, check_parameters, defaults_of, shell, task, wants_context
 
@@ -323,6 +324,9 @@ def test_options_are_written_as_people_write_them() -> None:
         ({"keep": "maybe"}, "keep: 'maybe' is not a choice"),
         ({"timeout": 0}, "timeout: 0.0 is not a valid duration"),
         ({"memory": "lots"}, "memory: 'lots' is not a size"),
+        ({"memory": 3.5}, "memory: 3.5 is too little for any task"),
+        ({"memory": "512"}, "memory: '512' is too little for any task"),
+        ({"retry_on": "json.JSONDecodeError"}, "retry_on: 'json.JSONDecodeError' is not an error"),
         ({"priority": 9}, "priority: 9 is not a priority"),
         ({"backoff": "quick"}, "backoff: 'quick' is not a duration"),
         ({"backoff_max": -5}, "backoff_max: -5 is out of range"),
@@ -396,3 +400,16 @@ def test_a_decorator_refuses_what_is_no_option() -> None:
         task(speed=3)
     assert defaults_of(task(retries=2)(compiled(PLAIN))) == {"retries": 2}
     assert defaults_of(None) == {}
+
+
+def test_a_misspelt_error_class_is_found_and_a_class_of_ones_own_is_not_taken_for_it() -> None:
+    class GamedError(Exception):
+        """Its name is close to NameError's."""
+
+    check_error_classes(
+        ["OSError", "TaskTimeout", "HTTPError", "ConnectError", GamedError.__name__]
+    )
+    for wrong, meant in [("OSEror", "OSError"), ("timeouterror", "TimeoutError"),
+                         ("TaskTimeuot", "TaskTimeout"), ("NamedError", "NameError")]:  # fmt: skip
+        with pytest.raises(BadSpec, match=f"no error class '{wrong}'; did you mean '{meant}'"):
+            check_error_classes([wrong])
