@@ -20,7 +20,7 @@ from runyard.spec.status import COMPLETED, FAILED
 from runyard.stats.compare_many import matches
 from runyard.stats.compare_result import Comparison
 from runyard.stats.conditions import Condition, Scope, Verdict
-from runyard.stats.conditions_terms import Difference, Known, Mean, Share, Statistic
+from runyard.stats.conditions_terms import Bare, Difference, Known, Share, Statistic
 from runyard.stats.summary import Summary
 
 SHOWN = 5
@@ -171,8 +171,8 @@ class _Sides:
             pair = term.first, term.second
         elif isinstance(term, Statistic):
             return self._few(term.label or label, term.metric)
-        elif isinstance(term, Mean):
-            return self._few(term.label, str(self._groups.metric))
+        elif isinstance(term, Bare) and term.meaning == "side":
+            return self._few(term.name, str(self._groups.metric))
         elif pair is None:
             return self._few(label, str(term))
         assert pair is not None
