@@ -235,9 +235,8 @@ def _one_by_one(lane: Lane, scale: Scale, batch: str) -> list[Html]:
     marks = []
     for tasks in lane.parts:
         columns = (tasks.task, tasks.start, tasks.seconds, tasks.failed, tasks.retried)
-        for task, start, seconds, failed, retried in zip(
-            *map(np.ndarray.tolist, columns), strict=True
-        ):
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for task, start, seconds, failed, retried in rows:
             end = "failed after" if failed else "took"
             again = ", after a retry" if retried else ""
             tooltip = f"{batch}/{task} {end} {duration(seconds)}{again}"
