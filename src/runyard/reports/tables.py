@@ -87,22 +87,20 @@ class _Texts:
             while self._row is not None and self._row.task < task:
                 self._row = next(self._rows, None)
             if self._row is not None and self._row.task == task:
-                for name, part in self._parts(self._row):
+                for name, part in self._fields(self._row):
                     found[name][at] = part
         return found
 
-    def _parts(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
+    def _fields(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
         if row.status != COMPLETED or row.value is None:
             return
         with decoding_stored(f"the value of {self._name}/{row.task}"):
             value = decode_as(self._codec, row.value)
         for name, part in parts(value):
             if name in self._kinds and part is not None:
-                yield name, jsonable(part) if self._kinds[name] == TEXT else _json(part)
-
-
-def _json(part: Any) -> str:
-    return json.dumps(jsonable(part), ensure_ascii=False)
+                text = jsonable(part)
+                is_text = self._kinds[name] == TEXT
+                yield name, text if is_text else json.dumps(text, ensure_ascii=False)
 
 
 def to_polars(result: Result) -> polars.DataFrame:
