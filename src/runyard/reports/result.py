@@ -221,7 +221,7 @@ class Result:
         return to_polars(self)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report, by default among the batch's files; where it is."""
+        """Write the HTML report, by default among the batch's files; return its path."""
         from runyard.reports.html import write_report
 
         if self.folder is None:
@@ -298,12 +298,15 @@ class Result:
         return [e for e in view.engines() if e.batch == batch and self._store.alive(e.id)]
 
     def _outcome(self, view: Snapshot, recorded: StoredBatch, row: OutcomeRow) -> Outcome:
-        status = Status.of(row.status)
-        value = None if row.value is None else self._decode(recorded.codec, row)
+        value = None
+        if row.value is not None:
+            self._refuse_pickle(recorded.codec)
+            with decoding_stored(f"the value of {self.name}/{row.task}"):
+                value = decode_as(recorded.codec, row.value)
         return Outcome(
             batch=recorded.name,
             task=row.task,
-            status=status,
+            status=Status.of(row.status),
             params=recorded.params(view, row.task),
             labels=recorded.labels(view, row.task),
             value=value,
@@ -314,11 +317,6 @@ class Result:
             wait=max(0.0, row.started - (recorded.row.started or row.started)),
             worker=row.worker,
         )
-
-    def _decode(self, codec: str, row: OutcomeRow) -> Any:
-        self._refuse_pickle(codec)
-        with decoding_stored(f"the value of {self.name}/{row.task}"):
-            return decode_as(codec, row.value or b"")
 
     def _refuse_pickle(self, codec: str) -> None:
         if codec == "pickle" and self._codec != "pickle":
@@ -333,10 +331,9 @@ class Result:
         order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
         if order is None or isinstance(order, range):
             count = 0
-            for row in view.outcomes(recorded.id):
-                if row.task != count and recorded.row.next_task == recorded.row.total:
-                    raise _missing(recorded.name, count)
-                count += 1
+            for count, row in enumerate(view.outcomes(recorded.id), start=1):
+                if row.task != count - 1 and recorded.row.next_task == recorded.row.total:
+                    raise _missing(recorded.name, count - 1)
                 yield digest_content(row)
             if count != recorded.row.total:
                 raise _missing(recorded.name, count)

@@ -43,7 +43,7 @@ def write_report(
     sections: Iterable[Maker] = (),
     yard: str | None = None,
 ) -> Path:
-    """Write a batch's report; where it is.
+    """Write a batch's report; return its path.
 
     `folder` is the batch's own: its audit log is there, and the report by default. `metrics` and
     `by` choose what is shown; `sections` come besides those that were registered for batches like
