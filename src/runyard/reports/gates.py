@@ -96,19 +96,18 @@ class Gates:
 
     def _each(self, condition: Condition, compared: Compared) -> Iterator[tuple[str, Verdict]]:
         """The verdict for each side, each comparison, or each side of each comparison."""
+        parts = self._groups.parts
         sides = _Sides(self._groups, self._options, compared, condition)
         for pair in self._pairs if condition.is_of_each_pair else [None]:
-            labels = [""]
-            if condition.is_of_each:
-                labels = list(self._groups.parts if pair is None else pair)
-            for label in labels:
-                values = sides.of(label or next(iter(self._groups.parts)))
+            for label in (pair or parts) if condition.is_of_each else [""]:
+                values = sides.of(label or next(iter(parts)))
                 verdict = condition.evaluate(values, sides, pair)
                 reasons = sides.reasons(condition, verdict, label, pair)
                 if not verdict.known and reasons:
                     verdict = replace(verdict, text=f"{verdict.text} ({'; '.join(reasons)})")
-                about = [label] * (len(self._groups.parts) > 1 and bool(label))
-                about += [" - ".join(pair or ())] * (pair is not None and len(self._pairs) > 1)
+                about = [label] if label and len(parts) > 1 else []
+                if pair is not None and len(self._pairs) > 1:
+                    about.append(" - ".join(pair))
                 yield ", ".join(about), verdict
 
 
