@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -19,7 +20,7 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -117,26 +118,26 @@ def read_columns(result: Result) -> Columns:
     row = recorded.row
     key = [FORMAT, row.id, row.created, row.total, row.completed, row.failed, row.seconds]
     if result.folder is None or row.pending:
-        scratch = _scratch(None)
-        return _passing(scratch, _build_whole(result, scratch, key))
+        return _built(result, key, None)
     home = result.folder / "columns"
     with _alone(home.parent):
-        return _load(home, key) or _made(result, home, key)
+        return _load(home, key) or _built(result, key, home)
 
 
-def _made(result: Result, home: Path, key: list[Any]) -> Columns:
-    """Columns that are kept beside the batch's files."""
-    scratch = _scratch(home.parent)
-    index = _build_whole(result, scratch, key)
-    shutil.rmtree(home, ignore_errors=True)
-    with contextlib.suppress(OSError):  # they can't be kept there
-        scratch.rename(home)
-        return Columns(home, index)
-    return _passing(scratch, index)
-
-
-def _passing(folder: Path, index: dict[str, Any]) -> Columns:
-    """Columns whose files are removed with the object."""
+def _built(result: Result, key: list[Any], home: Path | None) -> Columns:
+    """New columns; if they can't be kept at `home`, their files are removed with the object."""
+    folder = _scratch(None if home is None else home.parent)
+    try:
+        index = _build(result, folder)
+        (folder / "index.json").write_text(json.dumps({**index, "key": key}))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if home is not None:
+        shutil.rmtree(home, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.rename(home)
+            return Columns(home, index)
     columns = Columns(folder, index)
     weakref.finalize(columns, shutil.rmtree, folder, ignore_errors=True)
     return columns
@@ -174,127 +175,90 @@ def _load(home: Path, key: list[Any]) -> Columns | None:
         return None
 
 
-def _build_whole(result: Result, folder: Path, key: list[Any]) -> dict[str, Any]:
-    """Fill a folder with columns and their index, or remove it."""
-    try:
-        index = _build(result, folder)
-        (folder / "index.json").write_text(json.dumps({**index, "key": key}))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return index
-
-
 def _build(result: Result, folder: Path) -> dict[str, Any]:
     """Read every outcome once and write each column."""
+    total, codec = result.recorded.row.next_task, result.codec_of_values()
     with contextlib.ExitStack() as files:
-        writer = _Writer(folder, files)
-        total = result.recorded.row.next_task
-        codec = result.codec_of_values()
-        task = 0
-        for rows in batched(result.rows(), CHUNK):
-            first, last = rows[0].task, rows[-1].task
-            writer.skip(first - task)
-            if last - first + 1 == len(rows):
-                writer.write(rows, codec)
-            else:
-                _write_gaps(writer, rows, codec)
-            task = last + 1
-        writer.skip(total - task)
-        return {
-            "total": max(total, task), "metrics": list(writer.names), "fields": writer.fields,
-            "sums": writer.sums(),
-        }  # fmt: skip
-
-
-def _write_gaps(writer: _Writer, rows: list[OutcomeRow], codec: str) -> None:
-    start = 0
-    for at in range(1, len(rows) + 1):
-        if at == len(rows) or rows[at].task != rows[at - 1].task + 1:
-            writer.write(rows[start:at], codec)
-            if at < len(rows):
-                writer.skip(rows[at].task - rows[at - 1].task - 1)
-            start = at
+        writer = _Writer(folder, codec, files)
+        for window, rows in groupby(result.rows(), lambda row: row.task // CHUNK):
+            writer.write(window * CHUNK, list(rows))
+        return writer.finish(total)
 
 
 class _Column:
-    """An open file, and the checksum of what it holds."""
+    """An open file that grows to the right; places that are skipped hold `missing`."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, kind: str, missing: float) -> None:
         self._file = file
+        self._kind = kind
+        self._missing = missing
+        self.length = 0
         self.checksum = 0
 
-    def add(self, values: Array) -> None:
+    def pad(self, length: int) -> None:
+        while self.length < length:
+            self._add(np.full(min(CHUNK, length - self.length), self._missing, self._kind))
+
+    def put(self, start: int, at: Array, values: Array | list[Any]) -> None:
+        """Write values to ascending places from `start` on."""
+        self.pad(start)
+        window = np.full(at[-1] + 1, self._missing, self._kind)
+        window[at] = values
+        self._add(window)
+
+    def _add(self, values: Array) -> None:
         values.tofile(self._file)
         self.checksum = zlib.crc32(values.data, self.checksum)
+        self.length += len(values)
 
 
 class _Writer:
-    """One open file per column; a metric that appears late starts with NaN."""
+    """One open file per column."""
 
-    def __init__(self, folder: Path, files: contextlib.ExitStack) -> None:
+    def __init__(self, folder: Path, codec: str, files: contextlib.ExitStack) -> None:
         self._folder = folder
+        self._decode = decode if codec == "msgpack" else partial(decode_as, codec)
         self._files = files
-        self._fixed = {name: self._open(f"_{name}") for name in FIXED}
+        self._fixed = {name: self._open(f"_{name}", kind, 0) for name, kind in FIXED.items()}
         self._metrics: dict[str, _Column] = {}
-        self.fields: dict[str, int] = {}
-        self._written = 0
+        self._fields: dict[str, int] = {}
 
-    @property
-    def names(self) -> Iterable[str]:
-        return self._metrics
-
-    def sums(self) -> dict[str, int]:
-        """The checksum of each file."""
-        fixed = {f"_{name}": column.checksum for name, column in self._fixed.items()}
-        metrics = enumerate(self._metrics.values())
-        return fixed | {str(number): column.checksum for number, column in metrics}
-
-    def skip(self, count: int) -> None:
-        """Leave a gap of `count` tasks without an outcome."""
-        while count > 0:
-            step = min(count, CHUNK)
-            for name, kind in FIXED.items():
-                self._fixed[name].add(np.zeros(step, kind))
-            for column in self._metrics.values():
-                column.add(np.full(step, np.nan))
-            self._written += step
-            count -= step
-
-    def write(self, rows: list[OutcomeRow], codec: str) -> None:
-        """Rows of neighbouring tasks."""
-        for name, kind in FIXED.items():
-            at = OutcomeRow._fields.index(name)
-            self._fixed[name].add(np.array([row[at] for row in rows], kind))
-        read = decode if codec == "msgpack" else partial(decode_as, codec)
+    def write(self, start: int, rows: list[OutcomeRow]) -> None:
+        """Outcomes of tasks from `start` on, less than `CHUNK` of them."""
+        at = np.array([row.task for row in rows]) - start
+        for name, column in self._fixed.items():
+            field = OutcomeRow._fields.index(name)
+            column.put(start, at, [row[field] for row in rows])
+        read = self._decode
         with decoding_stored(f"the values of tasks {rows[0].task} to {rows[-1].task}"):
             values = [
                 (None if row[3] is None else read(row[3])) if row[1] == COMPLETED else _NOTHING
                 for row in rows
             ]
-        columns = _numbers(values, self.fields)
-        for name in columns:
+        for name, numbers in _numbers(values, self._fields).items():
             if name not in self._metrics:
-                self._metrics[name] = self._begin(len(self._metrics))
-        missing = np.full(len(rows), np.nan)
-        for name, column in self._metrics.items():
-            column.add(columns.get(name, missing))
-        self._written += len(rows)
+                if len(self._metrics) >= MOST_METRICS:
+                    raise UsageError(
+                        f"the tasks return more than {MOST_METRICS} different numbers",
+                        hint="return a list where the number of fields is not fixed",
+                    )
+                self._metrics[name] = self._open(str(len(self._metrics)), "f8", math.nan)
+            self._metrics[name].put(start, at, numbers)
 
-    def _begin(self, number: int) -> _Column:
-        if number >= MOST_METRICS:
-            raise UsageError(
-                f"the tasks return more than {MOST_METRICS} different numbers",
-                hint="return a list where the number of fields is not fixed",
-            )
-        column = self._open(str(number))
-        for start in range(0, self._written, CHUNK):
-            column.add(np.full(min(CHUNK, self._written - start), np.nan))
-        return column
+    def finish(self, total: int) -> dict[str, Any]:
+        """Bring all columns to one length; the index."""
+        columns = {f"_{name}": column for name, column in self._fixed.items()}
+        columns |= {str(at): column for at, column in enumerate(self._metrics.values())}
+        total = max(total, *(column.length for column in columns.values()))
+        for column in columns.values():
+            column.pad(total)
+        sums = {name: column.checksum for name, column in columns.items()}
+        names = list(self._metrics)
+        return {"total": total, "metrics": names, "fields": self._fields, "sums": sums}
 
-    def _open(self, name: str) -> _Column:
+    def _open(self, name: str, kind: str, missing: float) -> _Column:
         file = (self._folder / name).open("wb", buffering=0)
-        return _Column(self._files.enter_context(file))
+        return _Column(self._files.enter_context(file), kind, missing)
 
 
 _NOTHING: Any = object()
@@ -347,12 +311,7 @@ def _of_one_shape(values: list[Any]) -> tuple[dict[str, list[Any]], dict[str, in
     if not all(type(key) is str and kinds <= _NUMBERS for key, kinds in held.items()):
         return None
     mixed = NUMBER | BOOLEAN
-    found = {key: NUMBER if bool not in kinds else mixed for key, kinds in held.items()}
-    return columns, found | {key: BOOLEAN for key, kinds in held.items() if kinds == {bool}}
-
-
-def batched(rows: Iterable[OutcomeRow], size: int) -> Iterator[list[OutcomeRow]]:
-    """Lists of `size` rows."""
-    source = iter(rows)
-    while page := list(islice(source, size)):
-        yield page
+    return columns, {
+        key: BOOLEAN if kinds == {bool} else mixed if bool in kinds else NUMBER
+        for key, kinds in held.items()
+    }

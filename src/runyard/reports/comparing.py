@@ -7,6 +7,7 @@ they share random numbers or a case, otherwise as independent groups.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Pick = Callable[[Array, Any], Array]
+"""The values of some tasks out of a column; the second argument stands where there is no task."""
+
 MOST_GROUPS = 200
 NAMED = 20  # how many values an error lists
 NO_TASK = 255
@@ -54,9 +58,9 @@ class CompareOptions(TypedDict, total=False):
 class Part:
     """The tasks of one side: a batch, or those of a batch that share a value."""
 
-    def __init__(self, result: Result, pick: Callable[[Array, Any], Array]) -> None:
+    def __init__(self, result: Result, pick: Pick) -> None:
         self._columns = result.columns
-        self._pick = pick  # of a column those tasks, and this where there is no task
+        self._pick = pick
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -153,7 +157,10 @@ def groups_of(
     labels = _unique([text_of(value) for value in axis.values])
     chosen = {labels[at]: at for at in axis.order}
     if wanted is not None:
-        chosen = _some(chosen, wanted)
+        unknown = next((label for label in wanted if label not in chosen), None)
+        if unknown is not None:
+            raise _not_among(unknown, chosen)
+        chosen = {label: chosen[label] for label in wanted}
     if len(chosen) > MOST_GROUPS:
         raise UsageError(
             f"{by} has {len(chosen):,} values",
@@ -165,8 +172,8 @@ def groups_of(
         codes = axis.codes(0, result.columns.total)
         parts = {label: _with_code(result, codes, at) for label, at in chosen.items()}
         return Groups(parts, False, metric)
-    cubes = _Cubes(plan, plan.replicates)
-    parts = {label: _along(result, cubes, number, at) for label, at in chosen.items()}
+    cube = _Cube(plan, plan.replicates)
+    parts = {label: Part(result, cube.picker(number, at)) for label, at in chosen.items()}
     others = [a for at, a in enumerate(plan.axes, start=1) if at != number]
     paired = plan.common_random_numbers or any(len(a.values) > 1 for a in others)
     return Groups(parts, paired, metric)
@@ -177,16 +184,14 @@ def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
     if a.name == b.name:
         raise UsageError(f"{a.name} can't be compared with itself", hint="name two batches")
     _check_metric(metric, a, b)
-    plans = a.recorded.plan, b.recorded.plan
-    if plans[0] is None or plans[1] is None or not _alike(plans[0], plans[1]):
-        return Groups({a.name: whole(a), b.name: whole(b)}, False, metric)
-    if a.seed != b.seed and all(len(axis.values) == 1 for axis in plans[0].axes):
-        return Groups({a.name: whole(a), b.name: whole(b)}, False, metric)
-    most = max(plans[0].replicates, plans[1].replicates)
-    parts = {
-        result.name: Part(result, _Cubes(plan, most).flat)
-        for result, plan in ((a, plans[0]), (b, plans[1]))
-    }
+    unpaired = Groups({a.name: whole(a), b.name: whole(b)}, False, metric)
+    mine, theirs = a.recorded.plan, b.recorded.plan
+    if mine is None or theirs is None or not _alike(mine, theirs):
+        return unpaired
+    if a.seed != b.seed and all(len(axis.values) == 1 for axis in mine.axes):
+        return unpaired
+    most = max(mine.replicates, theirs.replicates)
+    parts = {r.name: Part(r, _Cube(p, most).picker()) for r, p in ((a, mine), (b, theirs))}
     return Groups(parts, True, metric)
 
 
@@ -229,7 +234,7 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions])
         if min(side.compared for side in sides) < 2:
             missing[one, other] = _too_few(about, in_pairs, sides)
             continue
-        a, b = _kept(a, kept_a), _kept(b, kept_b)
+        a, b = a if kept_a.all() else a[kept_a], b if kept_b.all() else b[kept_b]  # no copies
         level = options.get("level", 0.95)
         made = compare(a, b, paired=in_pairs, level=level, about=about, interval=kind)
         found.append(replace(made, sides=sides))
@@ -238,15 +243,11 @@ def compare_each(groups: Groups, metric: str, **options: Unpack[CompareOptions])
 
 def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
     """Why two groups can't be compared."""
+    few = list(zip((about.a, about.b), sides, strict=True))
     if paired:
         said = f"{about.a} and {about.b} have {count(sides[0].compared, 'pair')} with values"
-        few = list(zip((about.a, about.b), sides, strict=True))
     else:
-        few = [
-            (label, side)
-            for label, side in zip((about.a, about.b), sides, strict=True)
-            if side.compared < 2
-        ]
+        few = [(label, side) for label, side in few if side.compared < 2]
         said = " and ".join(f"{label} has {count(s.compared, 'value')}" for label, s in few)
     left_out = ", ".join(side.words(label) for label, side in few if side.left_out)
     return f"{said} of {about.metric}" + (f" (left out: {left_out})" if left_out else "")
@@ -259,52 +260,32 @@ def _check_metric(metric: str | None, *results: Result) -> None:
         known[0].columns.metric(metric)
 
 
-def _kept(values: Floats, kept: NDArray[np.bool_]) -> Floats:
-    """Those values; no copy where that is all of them."""
-    return values if kept.all() else values[kept]
-
-
-class _Cubes:
-    """Columns by replicate and by each axis of a plan."""
+class _Cube:
+    """A plan's tasks by replicate and by each axis; a grown or shorter plan leaves gaps."""
 
     def __init__(self, plan: Plan, replicates: int) -> None:
-        self._plan = plan
-        self._replicates = replicates
-        self._made: dict[int, tuple[Array, Array]] = {}  # with its column, which keeps its id
-
-    def flat(self, column: Array, missing: Any) -> Array:
-        """A column with a place for every task of a plan with this many replicates."""
-        return self.of(column, missing).reshape(-1)
-
-    def of(self, column: Array, missing: Any) -> Array:
-        """The cube of a column; `missing` where a grown or shorter plan has no task."""
-        plan = self._plan
-        sides = (self._replicates, *(len(axis.values) for axis in plan.axes))
-        if len(plan.boxes) == 1 and self._replicates == plan.replicates:
-            return column.reshape(sides)
-        if id(column) not in self._made:
-            self._made[id(column)] = (
-                column,
-                self._filled(column, np.full(sides, missing, column.dtype)),
-            )
-        return self._made[id(column)][1]
-
-    def _filled(self, column: Array, cube: Array) -> Array:
+        self._sides = replicates, *(len(axis.values) for axis in plan.axes)
+        self._tasks: Codes | None = None  # by place, -1 in gaps; None: in order, without gaps
+        if len(plan.boxes) == 1 and replicates == plan.replicates:
+            return
+        self._tasks = np.full(self._sides, -1)
         start = 0
-        for box in self._plan.boxes:
+        for box in plan.boxes:
             part = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
-            shape = [high - low for low, high in zip(box.low, box.high, strict=True)]
-            cube[part] = column[start : start + math.prod(shape)].reshape(shape)
-            start += math.prod(shape)
-        return cube
+            shape = self._tasks[part].shape
+            self._tasks[part] = np.arange(start, start + box.size).reshape(shape)
+            start += box.size
 
+    def picker(self, axis: int = 0, at: int | slice = slice(None)) -> Pick:
+        """Picks the values at one position of an axis, or all, out of a column."""
 
-def _along(result: Result, cubes: _Cubes, axis: int, at: int) -> Part:
-    """The tasks at one position of an axis."""
-    return Part(
-        result,
-        lambda column, missing: np.moveaxis(cubes.of(column, missing), axis, 0)[at].reshape(-1),
-    )
+        def flat(cube: Array) -> Array:
+            return np.moveaxis(cube, axis, 0)[at].reshape(-1)
+
+        if self._tasks is None:
+            return lambda column, _: flat(column.reshape(self._sides))
+        tasks = flat(self._tasks)
+        return lambda column, missing: np.where(tasks < 0, missing, column[tasks])
 
 
 def _with_code(result: Result, codes: Codes, code: int) -> Part:
@@ -314,8 +295,8 @@ def _with_code(result: Result, codes: Codes, code: int) -> Part:
 
 def _alike(a: Plan, b: Plan) -> bool:
     """Whether the tasks of two plans stand in the same places."""
-    sides = [(axis.name, axis.role, len(axis.values)) for axis in a.axes]
-    return sides == [(axis.name, axis.role, len(axis.values)) for axis in b.axes] and all(
+    sides = [[(axis.name, axis.role, len(axis.values)) for axis in plan.axes] for plan in (a, b)]
+    return sides[0] == sides[1] and all(
         encode(list(mine.values)) == encode(list(theirs.values))
         for mine, theirs in zip(a.axes, b.axes, strict=True)
         if not (isinstance(mine.values, range) and mine.values == theirs.values)
@@ -323,19 +304,12 @@ def _alike(a: Plan, b: Plan) -> bool:
 
 
 def _unique(labels: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     found = []
     for label in labels:
-        seen[label] = seen.get(label, 0) + 1
+        seen[label] += 1
         found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
     return found
-
-
-def _some(labels: Mapping[str, int], wanted: Sequence[str]) -> dict[str, int]:
-    for label in wanted:
-        if label not in labels:
-            raise _not_among(label, labels)
-    return {label: labels[label] for label in wanted}
 
 
 def _not_among(label: str, labels: Iterable[str]) -> NotFound:

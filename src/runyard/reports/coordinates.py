@@ -7,7 +7,9 @@ a listed batch is read task by task.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,58 +25,20 @@ REPLICATE = "replicate"
 Codes = NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Coordinate:
     """A name by which tasks differ: its values, and the code of each task's value."""
 
-    def __init__(
-        self,
-        name: str,
-        values: Sequence[Any],
-        source: _Source,
-        order: Sequence[int] | None = None,
-    ) -> None:
-        self.name = name
-        self.values = values
-        self._source = source
-        self.order = range(len(values)) if order is None else order
-        """The codes as the author lists their values, which growth may have mixed."""
+    name: str
+    values: Sequence[Any]
+    codes: Callable[[int, int], Codes]
+    """Which of `values` each of the tasks [low, high) has; -1 for none."""
 
-    @property
-    def axis(self) -> int | None:
-        """The axis of the plan whose positions are exactly these values, if there is one."""
-        source = self._source
-        return source.axis if isinstance(source, _OnAxis) and source.is_plain else None
+    order: Sequence[int]
+    """The codes as the author lists their values, which growth may have mixed."""
 
-    def codes(self, low: int, high: int) -> Codes:
-        """Which of `values` each of these tasks has; -1 for none."""
-        return self._source(low, high)
-
-
-class _OnAxis:
-    """The codes of a described batch: by the position on an axis."""
-
-    def __init__(self, plan: Plan, axis: int, codes: Codes | None) -> None:
-        self._plan = plan
-        self.axis = axis  # 0: the replicate
-        self._codes = codes  # of each position, where several share one
-        self.is_plain = codes is None
-
-    def __call__(self, low: int, high: int) -> Codes:
-        found = positions(self._plan, self.axis, low, high)
-        return found if self._codes is None else self._codes[found]
-
-
-class _ByTask:
-    """The codes of a listed batch."""
-
-    def __init__(self, codes: Codes) -> None:
-        self._codes = codes
-
-    def __call__(self, low: int, high: int) -> Codes:
-        return self._codes[low:high]
-
-
-_Source = _OnAxis | _ByTask
+    axis: int | None = None
+    """The axis of the plan whose positions are exactly these values, if there is one."""
 
 
 def positions(plan: Plan, axis: int, low: int, high: int) -> Codes:
@@ -94,20 +58,28 @@ def positions(plan: Plan, axis: int, low: int, high: int) -> Codes:
 
 def coordinates(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
     """All coordinates by which the tasks of a batch differ."""
-    if recorded.plan is None:
-        return _listed(view, recorded)
     plan = recorded.plan
+    if plan is None:
+        return _listed(view, recorded)
     found: dict[str, Coordinate] = {}
-    for number, axis in enumerate(plan.axes, start=1):
+    for number, (axis, order) in enumerate(zip(plan.axes, plan.order, strict=True), start=1):
         for name, values in _names(axis):
             if name not in found:
-                distinct, codes = _distinct(values)
-                own = None if len(distinct) == len(values) else codes
-                order = plan.order[number - 1] if own is None else None
-                found[name] = Coordinate(name, distinct, _OnAxis(plan, number, own), order)
+                found[name] = _on_axis(plan, number, name, values, order)
     if plan.replicates > 1:
-        found[REPLICATE] = Coordinate(REPLICATE, range(plan.replicates), _OnAxis(plan, 0, None))
+        values = range(plan.replicates)
+        found[REPLICATE] = Coordinate(REPLICATE, values, partial(positions, plan, 0), values, 0)
     return found
+
+
+def _on_axis(
+    plan: Plan, axis: int, name: str, values: Sequence[Any], order: Sequence[int] | None
+) -> Coordinate:
+    distinct, codes = _distinct(values)
+    every = range(len(distinct))
+    if len(distinct) == len(values):
+        return Coordinate(name, distinct, partial(positions, plan, axis), order or every, axis)
+    return Coordinate(name, distinct, lambda *span: codes[positions(plan, axis, *span)], every)
 
 
 def coordinate(known: dict[str, Coordinate], name: str) -> Coordinate:
@@ -149,8 +121,13 @@ def _listed(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
         distinct, codes = _distinct([labels[at][name] for at in held])
         own = np.full(len(labels), -1, np.int64)
         own[held] = codes
-        found[name] = Coordinate(name, distinct, _ByTask(own))
+        codes_of = partial(_between, own)
+        found[name] = Coordinate(name, distinct, codes_of, range(len(distinct)))
     return found
+
+
+def _between(codes: Codes, low: int, high: int) -> Codes:
+    return codes[low:high]
 
 
 def shown_coordinates(known: dict[str, Coordinate], plan: Plan | None, most: int) -> list[str]:

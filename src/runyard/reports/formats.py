@@ -6,7 +6,7 @@ Exportable ── documents, rows, lines or pages ──▶ Format.write ──�
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -122,9 +122,7 @@ def _write_json(table: Exportable, file: TextIO) -> int:
 
 
 def _write_csv(table: Exportable, file: TextIO) -> int:
-    rows = _Counted(table.rows())
-    write_csv(file, rows)
-    return rows.count - 1  # without the heads
+    return write_csv(file, table.rows()) - 1  # without the heads
 
 
 def _write_text(table: Exportable, file: TextIO) -> int:
@@ -140,11 +138,8 @@ def _write_parquet(table: Exportable, path: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {
-        "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
-        "uint32": pa.uint32(),
-    }  # fmt: skip
-    schema = pa.schema([pa.field(name, types[kind]) for name, kind in table.kinds().items()])
+    kinds = table.kinds().items()
+    schema = pa.schema([pa.field(name, pa.type_for_alias(kind)) for name, kind in kinds])
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for page in table.pages():
@@ -153,19 +148,6 @@ def _write_parquet(table: Exportable, path: Path) -> int:
             writer.write_batch(batch)
             count += batch.num_rows
     return count
-
-
-class _Counted:
-    """An iterable that counts what it gives."""
-
-    def __init__(self, rows: Iterable[list[Any]]) -> None:
-        self._rows = rows
-        self.count = 0
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        for row in self._rows:
-            self.count += 1
-            yield row
 
 
 FORMATS = {

@@ -7,20 +7,21 @@ evaluated for each side, and `p` for each comparison; the gate holds if it holds
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Unpack
 
 import numpy as np
 
 from runyard.format import count
-from runyard.reports.comparing import Compared, CompareOptions, Groups, Part, compare_each
+from runyard.reports.comparing import Compared, CompareOptions, Groups, compare_each
 from runyard.reports.verdict import SummaryValues, check_rates
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.stats.compare_many import matches
 from runyard.stats.compare_result import Comparison
 from runyard.stats.conditions import Condition, Scope, Verdict
-from runyard.stats.conditions_terms import Difference, Known, Mean, Share, Statistic
+from runyard.stats.conditions_terms import Bare, Difference, Known, Share, Statistic
 from runyard.stats.summary import Summary
 
 SHOWN = 5
@@ -95,31 +96,30 @@ class Gates:
 
     def _each(self, condition: Condition, compared: Compared) -> Iterator[tuple[str, Verdict]]:
         """The verdict for each side, each comparison, or each side of each comparison."""
+        parts = self._groups.parts
         sides = _Sides(self._groups, self._options, compared, condition)
         for pair in self._pairs if condition.is_of_each_pair else [None]:
-            labels = [""]
-            if condition.is_of_each:
-                labels = list(self._groups.parts if pair is None else pair)
-            for label in labels:
-                values = sides.of(label or next(iter(self._groups.parts)))
+            for label in (pair or parts) if condition.is_of_each else [""]:
+                values = sides.of(label or next(iter(parts)))
                 verdict = condition.evaluate(values, sides, pair)
                 reasons = sides.reasons(condition, verdict, label, pair)
                 if not verdict.known and reasons:
                     verdict = replace(verdict, text=f"{verdict.text} ({'; '.join(reasons)})")
-                about = [label] * (len(self._groups.parts) > 1 and bool(label))
-                about += [" - ".join(pair or ())] * (pair is not None and len(self._pairs) > 1)
+                about = [label] if label and len(parts) > 1 else []
+                if pair is not None and len(self._pairs) > 1:
+                    about.append(" - ".join(pair))
                 yield ", ".join(about), verdict
 
 
 class _Sides:
-    """SummaryValues of the groups and of their differences, as one condition asks for them."""
+    """The figures of the groups and of their differences, as one condition asks for them."""
 
     def __init__(
         self, groups: Groups, options: CompareOptions, compared: Compared, condition: Condition
     ) -> None:
         self._groups = groups
         self._options = options
-        self._condition = condition
+        self._rates = condition.rates()
         self._values: dict[str, SummaryValues] = {}
         self._found = {options.get("level", 0.95): _by_pair(compared.found)}
         self._missing = compared.missing
@@ -128,12 +128,15 @@ class _Sides:
         """The figures of one group by itself."""
         if label not in self._values:
             part = self._groups.parts[label]
-            summaries = _Summaries(part, self._condition.rates())
-            self._values[label] = SummaryValues(
-                summaries, part.share(FAILED), part.share(COMPLETED)
-            )
-            for name in self._condition.rates():
-                check_rates(self._condition, {name: summaries[name]})
+
+            @cache
+            def summary(metric: str) -> Summary:
+                is_rate = metric in self._rates or part.is_rate(metric)
+                return Summary(part.values(metric), rate=is_rate)
+
+            check_rates(self._rates, summary)
+            shares = part.share(FAILED), part.share(COMPLETED)
+            self._values[label] = SummaryValues(summary, *shares)
         return self._values[label]
 
     def mean(self, label: str) -> float:
@@ -171,8 +174,8 @@ class _Sides:
             pair = term.first, term.second
         elif isinstance(term, Statistic):
             return self._few(term.label or label, term.metric)
-        elif isinstance(term, Mean):
-            return self._few(term.label, str(self._groups.metric))
+        elif isinstance(term, Bare) and term.meaning == "side":
+            return self._few(term.name, str(self._groups.metric))
         elif pair is None:
             return self._few(label, str(term))
         assert pair is not None
@@ -194,20 +197,6 @@ class _Sides:
             found = compare_each(self._groups, str(self._groups.metric), **options).found
             self._found[level] = _by_pair(found)
         return self._found[level]
-
-
-class _Summaries(dict[str, Summary]):
-    """The summaries of a part's metrics, each computed on first use."""
-
-    def __init__(self, part: Part, rates: Collection[str]) -> None:
-        super().__init__()
-        self._part = part
-        self._rates = rates
-
-    def __missing__(self, metric: str) -> Summary:
-        rate = metric in self._rates or self._part.is_rate(metric)
-        self[metric] = Summary(self._part.values(metric), rate=rate)
-        return self[metric]
 
 
 def _by_pair(found: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import UsageError
-from runyard.reports.columns import FIXED
-from runyard.reports.coordinates import Codes, Coordinate, coordinate
+from runyard.reports.coordinates import Codes, coordinate
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
@@ -23,43 +22,11 @@ MOST_GROUPS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class MetricTable:
-    """A range of tasks as columns; tasks without an outcome have status 0."""
-
-    task: NDArray[np.int64]
-    status: NDArray[np.uint8]
-    attempt: NDArray[np.uint32]
-    started: NDArray[np.float64]
-    seconds: NDArray[np.float64]
-    worker: NDArray[np.int64]
-    labels: dict[str, list[Any]]
-    metrics: dict[str, NDArray[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
     """Tasks with the same coordinates, and their summaries by metric."""
 
     labels: dict[str, Any]
     summaries: dict[str, Summary]
-
-
-def read_table(result: Result, size: int = 65_536) -> Iterator[MetricTable]:
-    """Every task of a batch as columns, a range at a time."""
-    columns, known = result.columns, result.coordinates
-    for low in range(0, columns.total, size):
-        high = min(columns.total, low + size)
-        part = slice(low, high)
-        yield MetricTable(
-            np.arange(low, high),
-            **{name: columns.fixed(name)[part] for name in FIXED},
-            labels={name: _values(c, c.codes(low, high)) for name, c in known.items()},
-            metrics={name: columns.metric(name)[part] for name in columns.names},
-        )
-
-
-def _values(of: Coordinate, codes: Codes) -> list[Any]:
-    return [of.values[code] if code >= 0 else None for code in codes.tolist()]
 
 
 class Grouping:
@@ -75,26 +42,50 @@ class Grouping:
                 hint=f"group by parameters with fewer than {MOST_GROUPS:,} combinations",
             )
 
-    def members(self) -> Iterator[tuple[int, slice, Codes | None]]:
-        """A group's code, a range of tasks, and which of these belong to it; None for all."""
+    def members(self) -> Iterator[tuple[int, slice | Codes]]:
+        """A group's code and some of the tasks that belong to it, by number."""
         for low in range(0, self._total, SIZE):
             high = min(self._total, low + SIZE)
-            for code, members in _split(_combined(self._axes, low, high), high - low):
-                yield code, slice(low, high), members
+            if not self._axes:
+                yield 0, slice(low, high)
+                continue
+            codes = self._codes(low, high)
+            order = np.argsort(codes, kind="stable")
+            ordered = codes[order]
+            ends = np.flatnonzero(np.diff(ordered)) + 1
+            for start, end in zip([0, *ends], [*ends, len(ordered)], strict=True):
+                if ordered[start] >= 0:
+                    yield int(ordered[start]), low + order[start:end]
+
+    def _codes(self, low: int, high: int) -> Codes:
+        """One code for all axes together; -1 for tasks that lack one of them."""
+        combined, lacking = np.zeros(high - low, np.int64), np.zeros(high - low, bool)
+        for axis in self._axes:
+            codes = axis.codes(low, high)
+            lacking |= codes < 0
+            combined = combined * len(axis.values) + codes
+        combined[lacking] = -1
+        return combined
+
+    def _parts(self, code: int) -> list[int]:
+        """The code of each axis in one for all of them."""
+        found = []
+        for axis in reversed(self._axes):
+            code, part = divmod(code, len(axis.values))
+            found.append(part)
+        return found[::-1]
 
     def ordered(self, codes: Iterable[int]) -> list[int]:
         """Codes of groups as the author lists their values, which growth may have mixed."""
         places = [{code: at for at, code in enumerate(axis.order)} for axis in self._axes]
         return sorted(
             codes,
-            key=lambda code: [
-                at[part] for at, part in zip(places, _parts(self._axes, code), strict=True)
-            ],
+            key=lambda code: [at[part] for at, part in zip(places, self._parts(code), strict=True)],
         )
 
     def labels(self, code: int) -> dict[str, Any]:
         """The coordinates of a group."""
-        parts = _parts(self._axes, code)
+        parts = self._parts(code)
         return {axis.name: axis.values[part] for axis, part in zip(self._axes, parts, strict=True)}
 
 
@@ -115,13 +106,11 @@ def summarise(
     arrays = {name: result.columns.metric(name) for name in wanted}
     rates = {*rates, *result.columns.rates}
     found: dict[int, dict[str, Summary]] = {}
-    for code, tasks, members in grouping.members():
+    for code, tasks in grouping.members():
         if code not in found:
             found[code] = {name: Summary(rate=name in rates) for name in wanted}
-        group = found[code]
         for name, array in arrays.items():
-            part = array[tasks]
-            group[name].add_array(part if members is None else part[members])
+            found[code][name].add_array(array[tasks])
     return [Group(grouping.labels(code), found[code]) for code in grouping.ordered(found)]
 
 
@@ -134,9 +123,8 @@ def histograms(
     """
     grouping, array = Grouping(result, by), result.columns.metric(metric)
     counts: dict[int, NDArray[np.int64]] = {}
-    for code, tasks, members in grouping.members():
-        part = array[tasks]
-        held = equal_bins(part if members is None else part[members], edges)
+    for code, tasks in grouping.members():
+        held = equal_bins(array[tasks], edges)
         counts[code] = counts[code] + held if code in counts else held
     return [counts[code] for code in grouping.ordered(counts)]
 
@@ -145,39 +133,3 @@ def equal_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
     """How many values lie in each of some bins of equal width."""
     # With a range instead of edges, numpy counts without sorting.
     return np.histogram(values, len(edges) - 1, (edges[0], edges[-1]))[0]
-
-
-def _combined(axes: list[Coordinate], low: int, high: int) -> Codes | None:
-    """One code for all axes together; None without axes."""
-    if not axes:
-        return None
-    combined = np.zeros(high - low, np.int64)
-    lacking = np.zeros(high - low, bool)
-    for axis in axes:
-        codes = axis.codes(low, high)
-        lacking |= codes < 0
-        combined = combined * len(axis.values) + codes
-    combined[lacking] = -1
-    return combined
-
-
-def _split(codes: Codes | None, size: int) -> Iterator[tuple[int, Codes | None]]:
-    """Each code with the positions that have it."""
-    if codes is None:
-        yield 0, None
-        return
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    ends = np.flatnonzero(np.diff(ordered)) + 1
-    for start, end in zip([0, *ends], [*ends, size], strict=True):
-        if start < end and ordered[start] >= 0:
-            yield int(ordered[start]), order[start:end]
-
-
-def _parts(axes: list[Coordinate], code: int) -> list[int]:
-    """The code of each axis in one for all of them."""
-    found = []
-    for axis in reversed(axes):
-        code, part = divmod(code, len(axis.values))
-        found.append(part)
-    return found[::-1]

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runyard.events import (
     BatchFinished,
@@ -46,15 +47,18 @@ ALERT_KIND = "alert"
 
 NAME_WIDTH = 24
 BAR_WIDTHS = (8, 40)
+Parts = list[tuple[str, str]]
+"""Pieces of a line with their styles, the most important first."""
 
 
-class ProgressView(Protocol):
+class ProgressView(ABC):
     """Shows events."""
 
+    @abstractmethod
     def handle(self, event: Event) -> None:
         """Show an event."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a view without a terminal has nothing to restore
         """Restore the terminal."""
 
 
@@ -88,7 +92,9 @@ def _view(progress: Progress) -> ProgressView | None:
     return LiveView() if is_terminal and not dumb else PlainView()
 
 
-class CallbackView:
+class CallbackView(ProgressView):
+    """Hands progress events to a function."""
+
     def __init__(self, function: Callable[[ProgressEvent], None]) -> None:
         self._function = function
 
@@ -96,11 +102,8 @@ class CallbackView:
         if isinstance(event, ProgressEvent):
             self._function(event)
 
-    def close(self) -> None:
-        """Nothing to restore."""
 
-
-class PlainView:
+class PlainView(ProgressView):
     """Occasional lines, for logs and pipes."""
 
     def __init__(self) -> None:
@@ -111,7 +114,6 @@ class PlainView:
         self._batch = ""
 
     def handle(self, event: Event) -> None:
-        """Print events that deserve a line."""
         self._batch = event.batch
         if isinstance(event, ProgressEvent):
             if time.monotonic() >= self._next:
@@ -121,22 +123,13 @@ class PlainView:
                 self._print(progress_line(event))
         elif isinstance(event, BatchStarted):
             self._print(started_line(event))
-        else:
-            self._alert(event)
+        elif (text := alert(event)) is not None:
+            self._alerts += isinstance(event, TaskFailed | TaskRetried | TaskEmitted)
+            if self._alerts <= PLAIN_ALERTS or isinstance(event, WorkerLost | Notice):
+                self._print(text)
 
     def close(self) -> None:
-        """Print the count of alerts that were held back."""
         self._count_alerts()
-
-    def _alert(self, event: Event) -> None:
-        text = alert(event)
-        if text is None:
-            return
-        if isinstance(event, TaskFailed | TaskRetried | TaskEmitted):
-            self._alerts += 1
-            if self._alerts > PLAIN_ALERTS:
-                return
-        self._print(text)
 
     def _count_alerts(self) -> None:
         if self._alerts > PLAIN_ALERTS:
@@ -148,7 +141,7 @@ class PlainView:
             print(plain(f"{self._batch}: {text}"), file=self._file, flush=True)
 
 
-class LiveView:
+class LiveView(ProgressView):
     """One line with a bar, counts, rate, time left and workers, and under it the latest alert."""
 
     def __init__(self) -> None:
@@ -162,7 +155,6 @@ class LiveView:
         self._begin = time.monotonic()
 
     def handle(self, event: Event) -> None:
-        """Redraw what changed."""
         with self._lock:
             if isinstance(event, BatchStarted):
                 self._started = event
@@ -172,8 +164,7 @@ class LiveView:
             elif isinstance(event, BatchFinished | BatchStopped):
                 self._end = event
             elif not isinstance(event, Notice):
-                text = alert(event)
-                self._alert = text if text is not None else self._alert
+                self._alert = alert(event) or self._alert
         if isinstance(event, Notice):
             self._console.print(plain(event.text), style="yellow", markup=False)
         elif self._started is not None and self._live is None:
@@ -186,14 +177,11 @@ class LiveView:
 
     def __rich__(self) -> Text:
         """The current view; drawn several times a second."""
-        from rich.text import Text
-
         with self._lock:
             width = self._console.width - 1
             line = self._line(width)
             if self._alert and self._end is None:
-                under = Text(f"\n{_clip(self._alert, width)}", style="yellow")
-                return line.append_text(under)
+                line.append(f"\n{_clip(self._alert, width)}", style="yellow")
             return line
 
     @cached_property
@@ -216,48 +204,62 @@ class LiveView:
 
         assert self._started is not None
         total, name = self._started.total, _clip(self._started.batch, NAME_WIDTH)
-        done, parts = self._parts(total)
-        share = done / total if total else 1.0
-        fitting, room = fit(parts, width - len(name) - 2)
-        line = Text(name, style="bold", no_wrap=True).append(" ")
+        fitting, room = fit(self._parts(total), width - len(name) - 2)
+        line = Text(no_wrap=True).append(name, style="bold").append(" ")
         if room >= BAR_WIDTHS[0]:
-            _draw_bar(line, share, min(room, BAR_WIDTHS[1]), self._end is None)
-            line.append(" ")
+            bar, counts = min(room, BAR_WIDTHS[1]), self._end or self._last
+            share = (_done(counts) if counts else 0) / total if total else 1.0
+            halves = int(share * bar * 2)
+            full = "━" * (halves // 2) + "╸" * (halves % 2)
+            look = "cyan" if self._end is None else "green" if share >= 1 else "yellow"
+            line.append(full, style=look).append("─" * (bar - len(full)), style="dim").append(" ")
         for number, (text, look) in enumerate(fitting):
             line.append(" · " if number else "", style="dim").append(text, style=look)
         return line
 
-    def _parts(self, total: int) -> tuple[int, list[tuple[str, str]]]:
-        """How many tasks are done, and the parts of the line, the most important first."""
-        counts = self._end or self._last
-        if counts is None:
-            return 0, [(f"0/{total:,}", ""), ("starting", "dim")]
-        done = counts.completed + counts.failed + counts.cancelled
-        parts = [(f"{done:,}/{total:,}", "")]
-        for name, look in (("failed", "red"), ("cancelled", "yellow")):
-            if getattr(counts, name):
-                parts.append((f"{getattr(counts, name):,} {name}", look))
+    def _parts(self, total: int) -> Parts:
         if self._end is not None:
-            parts.append((f"in {duration(self._end.seconds)}", ""))
+            parts = [*_counts(self._end, total), (f"in {duration(self._end.seconds)}", "")]
             if isinstance(self._end, BatchStopped):
                 parts.append((self._end.reason, "yellow"))
-            return done, parts
-        assert self._last is not None
-        if self._last.retrying:
-            parts.append((f"{self._last.retrying:,} to retry", "yellow"))
-        if self._last.rate:
-            parts.append((rate(self._last.rate), ""))
-        if self._last.eta is not None and done < total:
-            parts.append((f"{duration(self._last.eta)} left", ""))
-        else:
+            return parts
+        last = self._last
+        if last is None:
+            return [(f"0/{total:,}", ""), ("starting", "dim")]
+        parts = _counts(last, total)
+        if last.eta is None or _done(last) >= total:
             parts.append((duration(time.monotonic() - self._begin), "dim"))
-        if self._last.metric is not None:
-            parts.append((metric_text(*self._last.metric), "cyan"))
-        parts.append((count(self._last.workers, "worker"), "dim"))
-        return done, parts
+        if last.metric is not None:
+            parts.append((metric_text(*last.metric), "cyan"))
+        return [*parts, (count(last.workers, "worker"), "dim")]
 
 
-def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]], int]:
+Counts = ProgressEvent | BatchFinished | BatchStopped
+
+
+def _done(counts: Counts) -> int:
+    return counts.completed + counts.failed + counts.cancelled
+
+
+def _counts(counts: Counts, total: int) -> Parts:
+    """How far a batch is; while it runs, with its rate and the time left."""
+    parts = [(f"{_done(counts):,}/{total:,}", "")]
+    for name, words, look in (
+        ("failed", "failed", "red"),
+        ("cancelled", "cancelled", "yellow"),
+        ("retrying", "to retry", "yellow"),
+    ):
+        if number := getattr(counts, name, 0):
+            parts.append((f"{number:,} {words}", look))
+    if isinstance(counts, ProgressEvent):
+        if counts.rate:
+            parts.append((rate(counts.rate), ""))
+        if counts.eta is not None and _done(counts) < total:
+            parts.append((f"{duration(counts.eta)} left", ""))
+    return parts
+
+
+def fit(parts: Parts, width: int) -> tuple[Parts, int]:
     """The parts that fit beside the smallest bar, and the width left for the bar."""
     kept = list(parts)
     while len(kept) > 1 and _length(kept) + 1 + BAR_WIDTHS[0] > width:
@@ -265,19 +267,15 @@ def fit(parts: list[tuple[str, str]], width: int) -> tuple[list[tuple[str, str]]
     return kept, width - 1 - _length(kept)
 
 
+def _length(parts: Parts) -> int:
+    return sum(len(text) for text, _ in parts) + 3 * (len(parts) - 1)
+
+
 def progress_line(event: ProgressEvent) -> str:
     """The progress of a batch, on one line."""
-    done = event.completed + event.failed + event.cancelled
-    share = 100 * done / event.total if event.total else 100.0
-    parts = [f"{done:,}/{event.total:,} ({share:.0f}%)"]
-    for name, word in (("failed", "failed"), ("cancelled", "cancelled"), ("retrying", "to retry")):
-        if getattr(event, name):
-            parts.append(f"{getattr(event, name):,} {word}")
-    if event.rate:
-        parts.append(rate(event.rate))
-    if event.eta is not None and done < event.total:
-        parts.append(f"{duration(event.eta)} left")
-    parts.append(count(event.workers, "worker"))
+    first, *rest = (text for text, _ in _counts(event, event.total))
+    share = 100 * _done(event) / event.total if event.total else 100.0
+    parts = [f"{first} ({share:.0f}%)", *rest, count(event.workers, "worker")]
     if event.metric is not None:
         parts.append(metric_text(*event.metric))
     return " · ".join(parts)
@@ -310,17 +308,6 @@ def alert(event: Event) -> str | None:
     if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:
         return _first_line(str(event.data.get("message", event.data)))
     return None
-
-
-def _draw_bar(line: Text, share: float, width: int, running: bool) -> None:
-    halves = int(share * width * 2)
-    full = "━" * (halves // 2) + ("╸" if halves % 2 else "")
-    look = "cyan" if running else "green" if share >= 1 else "yellow"
-    line.append(full, style=look).append("─" * (width - len(full)), style="dim")
-
-
-def _length(parts: list[tuple[str, str]]) -> int:
-    return sum(len(text) for text, _ in parts) + 3 * (len(parts) - 1)
 
 
 def _clip(text: str, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -103,14 +104,14 @@ class Result:
     @property
     def recorded(self) -> StoredBatch:
         """The batch as it stands on record now."""
-        with self._store.snapshot() as view:
-            return self._recorded(view)
+        with self._reading() as (_, recorded):
+            return recorded
 
     @property
     def stats(self) -> Stats:
         """Counts, rate and what is left."""
-        with self._store.snapshot() as view:
-            row = self._recorded(view).row
+        with self._reading() as (view, recorded):
+            row = recorded.row
             engines = self._engines(view, row.id)
         running = min(row.pending, sum(e.running for e in engines))
         rate = sum(e.rate for e in engines)
@@ -125,15 +126,14 @@ class Result:
 
     def engines_alive(self) -> set[int]:
         """The numbers of the engines that run the batch now."""
-        with self._store.snapshot() as view:
-            return {engine.id for engine in self._engines(view, self._recorded(view).id)}
+        with self._reading() as (view, recorded):
+            return {engine.id for engine in self._engines(view, recorded.id)}
 
     @property
     def digest(self) -> str | None:
         """A hash of all outcomes; None while any task is unfinished."""
         if self._digest is None:
-            with self._store.snapshot() as view:
-                recorded = self._recorded(view)
+            with self._reading() as (view, recorded):
                 if recorded.row.pending:
                     return None
                 self._digest = digest(self._digest_contents(view, recorded))
@@ -148,8 +148,7 @@ class Result:
         self, status: Status | str | None = None, *, offset: int = 0, limit: int | None = None
     ) -> Iterator[Outcome]:
         """Outcomes in task order, optionally of one status, a page of them."""
-        with self._store.snapshot() as view:
-            recorded = self._recorded(view)
+        with self._reading() as (view, recorded):
             stop = None if limit is None else offset + limit
             if not offset and limit is None:
                 rows = _all_rows(view, recorded, status)
@@ -164,8 +163,7 @@ class Result:
 
     def outcome(self, task: int) -> Outcome:
         """One task's outcome."""
-        with self._store.snapshot() as view:
-            recorded = self._recorded(view)
+        with self._reading() as (view, recorded):
             row = view.outcome(recorded.id, task)
             if row is None:
                 raise NotFound(f"task {self.name}/{task} has no outcome")
@@ -173,8 +171,8 @@ class Result:
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Outcomes as they are stored, in task order."""
-        with self._store.snapshot() as view:
-            yield from _all_rows(view, self._recorded(view), None)
+        with self._reading() as (view, recorded):
+            yield from _all_rows(view, recorded, None)
 
     def codec_of_values(self) -> str:
         """How values are encoded; refuses pickled ones unless the caller allows it."""
@@ -187,8 +185,8 @@ class Result:
         """The functions of which several versions made outcomes, with how many each made."""
         from runyard.reports.versions import mixed_code
 
-        with self._store.snapshot() as view:
-            return mixed_code(view, self._recorded(view))
+        with self._reading() as (view, recorded):
+            return mixed_code(view, recorded)
 
     @cached_property
     def columns(self) -> Columns:
@@ -202,8 +200,8 @@ class Result:
         """The parameters and labels by which its tasks differ."""
         from runyard.reports.coordinates import coordinates
 
-        with self._store.snapshot() as view:
-            return coordinates(view, self._recorded(view))
+        with self._reading() as (view, recorded):
+            return coordinates(view, recorded)
 
     def summaries(
         self, metrics: Iterable[str] | str | None = None, by: Sequence[str] | str = ()
@@ -221,7 +219,7 @@ class Result:
         return to_polars(self)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report, by default among the batch's files; where it is."""
+        """Write the HTML report, by default among the batch's files; return its path."""
         from runyard.reports.html import write_report
 
         if self.folder is None:
@@ -235,8 +233,7 @@ class Result:
 
     def failures(self) -> list[FailureGroup]:
         """Failures grouped by error and line, the most frequent first."""
-        with self._store.snapshot() as view:
-            recorded = self._recorded(view)
+        with self._reading() as (view, recorded):
             return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:
@@ -291,19 +288,25 @@ class Result:
     def __repr__(self) -> str:
         return f"<Result of {self.name}: {self.stats.done} of {self.stats.total} done>"
 
-    def _recorded(self, view: Snapshot) -> StoredBatch:
-        return StoredBatch(known(view, self.name))
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Snapshot, StoredBatch]]:
+        """A snapshot of the store, and the batch in it."""
+        with self._store.snapshot() as view:
+            yield view, StoredBatch(known(view, self.name))
 
     def _engines(self, view: Snapshot, batch: int) -> list[EngineRow]:
         return [e for e in view.engines() if e.batch == batch and self._store.alive(e.id)]
 
     def _outcome(self, view: Snapshot, recorded: StoredBatch, row: OutcomeRow) -> Outcome:
-        status = Status.of(row.status)
-        value = None if row.value is None else self._decode(recorded.codec, row)
+        value = None
+        if row.value is not None:
+            self._refuse_pickle(recorded.codec)
+            with decoding_stored(f"the value of {self.name}/{row.task}"):
+                value = decode_as(recorded.codec, row.value)
         return Outcome(
             batch=recorded.name,
             task=row.task,
-            status=status,
+            status=Status.of(row.status),
             params=recorded.params(view, row.task),
             labels=recorded.labels(view, row.task),
             value=value,
@@ -314,11 +317,6 @@ class Result:
             wait=max(0.0, row.started - (recorded.row.started or row.started)),
             worker=row.worker,
         )
-
-    def _decode(self, codec: str, row: OutcomeRow) -> Any:
-        self._refuse_pickle(codec)
-        with decoding_stored(f"the value of {self.name}/{row.task}"):
-            return decode_as(codec, row.value or b"")
 
     def _refuse_pickle(self, codec: str) -> None:
         if codec == "pickle" and self._codec != "pickle":
@@ -333,10 +331,9 @@ class Result:
         order = recorded.plan.in_order() if isinstance(recorded.plan, Plan) else None
         if order is None or isinstance(order, range):
             count = 0
-            for row in view.outcomes(recorded.id):
-                if row.task != count and recorded.row.next_task == recorded.row.total:
-                    raise _missing(recorded.name, count)
-                count += 1
+            for count, row in enumerate(view.outcomes(recorded.id), start=1):
+                if row.task != count - 1 and recorded.row.next_task == recorded.row.total:
+                    raise _missing(recorded.name, count - 1)
                 yield digest_content(row)
             if count != recorded.row.total:
                 raise _missing(recorded.name, count)

@@ -9,13 +9,19 @@ from typing import Any, TextIO
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
-    """Write rows; text that a spreadsheet would run as a formula gets a leading `'`."""
-    # Older Pythons quote no \r unless it ends their lines, and a row would end in a cell there.
-    csv.writer(_Lines(file), lineterminator="\r\n").writerows(map(_guarded, rows))
+def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> int:
+    """Write rows and count them; text that a spreadsheet would run as a formula gets a `'`."""
+    writer = csv.writer(_Lines(file), lineterminator="\r\n")
+    count = 0
+    for row in rows:
+        writer.writerow(map(_guarded, row))
+        count += 1
+    return count
 
 
 class _Lines:
+    """Ends lines in \\n for a writer that ends them in \\r\\n, or older Pythons quote no \\r."""
+
     def __init__(self, file: TextIO) -> None:
         self._write = file.write
 
@@ -23,15 +29,10 @@ class _Lines:
         return self._write(row.removesuffix("\r\n") + "\n")
 
 
-def _guarded(row: Iterable[Any]) -> list[Any]:
-    return [f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row]
-
-
-def _is_formula(text: str) -> bool:
-    if not text.startswith(_FORMULA):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
+def _guarded(cell: Any) -> Any:
+    if isinstance(cell, str) and cell.startswith(_FORMULA):
+        try:
+            float(cell)
+        except ValueError:
+            return f"'{cell}"
+    return cell

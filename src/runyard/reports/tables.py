@@ -16,7 +16,6 @@ import numpy as np
 from runyard.reports.columns import NUMERIC, TEXT
 from runyard.reports.export import AFTER, BEFORE, heads, text_of
 from runyard.reports.formats import missing
-from runyard.reports.metrics import MetricTable, read_table
 from runyard.reports.result import codes_of
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import parts
@@ -37,40 +36,38 @@ _NAMES = {status.code: status.value for status in FINAL_STATES}
 def wide(result: Result, status: Status | str | None = None) -> Iterator[dict[str, Any]]:
     """Columns by name, some rows at a time; only tasks that have an outcome."""
     labels, fields = _heads(result)
-    written = {name for name, axis in result.coordinates.items() if _kind(axis) == "string"}
     errors = _errors(result)
     begun = result.recorded.row.started or 0.0
     wanted = codes_of(status)
     texts = _Texts(result)
-    for table in read_table(result, ROW_GROUP):
-        kept = table.status > 0 if wanted is None else table.status == wanted[0]
-        if not kept.any():
+    columns = result.columns
+    axes = [
+        (head, axis, _text if _kind(axis) == "string" else _plain)
+        for head, axis in zip(labels, result.coordinates.values(), strict=True)
+    ]
+    for low in range(0, columns.total, ROW_GROUP):
+        states = columns.fixed("status")[low : low + ROW_GROUP]
+        kept = low + np.flatnonzero(states > 0 if wanted is None else states == wanted[0])
+        if not len(kept):
             continue
-        tasks = table.task[kept].tolist()
+        tasks = kept.tolist()
         page: dict[str, Any] = {
-            "task": table.task[kept],
-            "status": [_NAMES[code] for code in table.status[kept].tolist()],
+            "task": kept,
+            "status": [_NAMES[code] for code in states[kept - low].tolist()],
         }
-        page |= _labels(table, kept, labels, written)
+        for head, axis, shown in axes:
+            codes = axis.codes(low, low + len(states))[kept - low].tolist()
+            page[head] = [shown(axis.values[code]) if code >= 0 else None for code in codes]
         found = texts.of(tasks)
-        for head, name in zip(fields, result.columns.fields, strict=True):
-            page[head] = found[name] if name in found else table.metrics[name][kept]
+        for head, name in zip(fields, columns.fields, strict=True):
+            page[head] = found[name] if name in found else columns.metric(name)[kept]
         for name in ("attempt", "started", "seconds"):
-            page[name] = getattr(table, name)[kept]
+            page[name] = columns.fixed(name)[kept]
         page["wait"] = np.maximum(0.0, page["started"] - begun)
-        page["worker"] = table.worker[kept]
+        page["worker"] = columns.fixed("worker")[kept]
         page["error"] = [errors[task].kind if task in errors else None for task in tasks]
         page["message"] = [errors[task].message if task in errors else None for task in tasks]
         yield page
-
-
-def _labels(table: MetricTable, kept: Any, heads: list[str], written: set[str]) -> dict[str, Any]:
-    at = kept.nonzero()[0].tolist()
-    found: dict[str, Any] = {}
-    for head, (name, values) in zip(heads, table.labels.items(), strict=True):
-        mine = values if len(at) == len(values) else [values[i] for i in at]
-        found[head] = [_text(v) for v in mine] if name in written else [_plain(v) for v in mine]
-    return found
 
 
 class _Texts:
@@ -90,22 +87,20 @@ class _Texts:
             while self._row is not None and self._row.task < task:
                 self._row = next(self._rows, None)
             if self._row is not None and self._row.task == task:
-                for name, part in self._parts(self._row):
+                for name, part in self._fields(self._row):
                     found[name][at] = part
         return found
 
-    def _parts(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
+    def _fields(self, row: OutcomeRow) -> Iterator[tuple[str, str]]:
         if row.status != COMPLETED or row.value is None:
             return
         with decoding_stored(f"the value of {self._name}/{row.task}"):
             value = decode_as(self._codec, row.value)
         for name, part in parts(value):
             if name in self._kinds and part is not None:
-                yield name, jsonable(part) if self._kinds[name] == TEXT else _json(part)
-
-
-def _json(part: Any) -> str:
-    return json.dumps(jsonable(part), ensure_ascii=False)
+                text = jsonable(part)
+                is_text = self._kinds[name] == TEXT
+                yield name, text if is_text else json.dumps(text, ensure_ascii=False)
 
 
 def to_polars(result: Result) -> polars.DataFrame:

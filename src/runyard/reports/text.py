@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from runyard.plaintext import one_line
@@ -66,18 +65,17 @@ def notebook_html(
     lines: Sequence[str], groups: Sequence[Group], seed: int, digest: str | None
 ) -> str:
     """A batch in a notebook: lines, the table of its groups, seed and digest."""
-    parts = [f"<p>{escape(line)}</p>" for line in lines]
+    from runyard.reports.html.blocks import element, join
+
+    parts = [element("p", line) for line in lines]
     if groups and groups[0].summaries:
         rows = summary_rows(groups)
-        heads = "".join(f"<th>{escape(head)}</th>" for head in rows.heads)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows.cells
-        )
-        parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+        heads = element("tr", *(element("th", head) for head in rows.heads))
+        body = [element("tr", *(element("td", cell) for cell in row)) for row in rows.cells]
+        parts.append(element("table", element("thead", heads), element("tbody", *body)))
     if digest is not None:
-        parts.append(f"<p>seed {seed}, digest <code>{digest[:16]}</code></p>")
-    return "".join(parts)
+        parts.append(element("p", f"seed {seed}, digest ", element("code", digest[:16])))
+    return join(parts)
 
 
 def _figures(summary: Summary) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +29,14 @@ MEANS, RATES = ConfidenceSequence(minimum=FIRST_CHECK), RateSequence()
 class SummaryValues:
     """The figures of a condition, from summaries."""
 
-    summaries: Mapping[str, Summary]
+    summary: Callable[[str], Summary]  # of a metric
     failed: float
     completed: float
     sequential: bool = False  # intervals are valid at all checks
 
     def statistic(self, name: str, metric: str, level: float | None) -> float:
         """One figure of a metric; NaN if it does not exist yet."""
-        summary = self.summaries[metric]
+        summary = self.summary(metric)
         moments = summary.moments
         if not moments.count:
             return 0.0 if name in ("count", "sum") else math.nan
@@ -45,10 +45,8 @@ class SummaryValues:
             if interval is None:
                 return math.nan
             return float({"ci": interval.half, "low": interval.low, "high": interval.high}[name])
-        if name == "quantile":
-            return float(summary.quantiles.quantile(level or 0.5))
-        if name == "median":
-            return float(summary.quantiles.median)
+        if name in ("quantile", "median"):
+            return summary.quantiles.quantile(0.5 if level is None else level)
         names = {"min": "minimum", "max": "maximum", "sum": "total", "rate": "mean"}
         return float(getattr(moments, names.get(name, name)))
 
@@ -124,8 +122,9 @@ def interim_check(result: Result, text: str) -> InterimCheck:
     shares = stats.failed / done, stats.completed / done
     verdicts, needed = [], 0.0
     for group in summarise(result, metrics, by, condition.rates()):
-        check_rates(condition, group.summaries)
-        figures = SummaryValues(group.summaries, *shares, sequential=True)
+        summary_of = group.summaries.__getitem__
+        check_rates(condition.rates(), summary_of)
+        figures = SummaryValues(summary_of, *shares, sequential=True)
         verdicts.append((group.labels, condition.evaluate(figures)))
         needed = max(needed, *_more(condition, group.summaries), 0.0)
     wanted = math.ceil(replicates * (1 + needed)) if needed else replicates * 2
@@ -149,10 +148,10 @@ def _more(condition: Condition, summaries: Mapping[str, Summary]) -> list[float]
     return found
 
 
-def check_rates(condition: Condition, summaries: Mapping[str, Summary]) -> None:
-    """Refuse `rate(m)` of a metric with other values than 0 and 1."""
-    for name in condition.rates():
-        summary = summaries[name]
+def check_rates(names: Collection[str], summary_of: Callable[[str], Summary]) -> None:
+    """Refuse `rate(m)` of metrics with other values than 0 and 1."""
+    for name in names:
+        summary = summary_of(name)
         if summary.count and summary.rate is None:
             raise UsageError(
                 f"{name} is not a rate: it has values other than 0 and 1",

@@ -17,10 +17,9 @@ same digits.
 
 from __future__ import annotations
 
-from runyard.stats.intervals import Interval, newcombe, t_interval, wilson
+from runyard.stats.intervals import Interval, Rate, newcombe, t_interval, wilson
 from runyard.stats.moments import Moments
 from runyard.stats.quantiles import Quantiles
-from runyard.stats.rates import Rate
 from runyard.stats.summary import Summary, plus_minus, show
 
 __all__ = [

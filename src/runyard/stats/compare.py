@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from runyard.errors import UsageError
 from runyard.stats.compare_bootstrap import bootstrap_interval
-from runyard.stats.compare_power import POWER, noncentrality
 from runyard.stats.compare_rates import paired_rates, unpaired_rates
 from runyard.stats.compare_result import About, Comparison
-from runyard.stats.compare_tests import rank_sum_p, signed_rank_p, t_p
+from runyard.stats.compare_tests import POWER, noncentrality, rank_sum_p, signed_rank_p, t_p
 from runyard.stats.intervals import Floats, Interval, check_level, t_quantile
 from runyard.stats.moments import Moments
 
@@ -72,11 +71,7 @@ def compare(
 
 
 def paired_moments(
-    differences: Moments,
-    a: Moments,
-    b: Moments,
-    level: float = 0.95,
-    about: About | None = None,
+    differences: Moments, a: Moments, b: Moments, level: float = 0.95, about: About | None = None
 ) -> Comparison:
     """Compare pairs by the moments of a - b, a and b over the same pairs: Student's t.
 
@@ -94,25 +89,14 @@ def paired_moments(
     _check_count(pairs, "pairs")
     if sd <= _NOISE * max(abs(a.mean), abs(b.mean), abs(effect)):
         effect, sd = (0.0 if abs(effect) <= _NOISE * abs(a.mean) else effect), 0.0
-    error = sd / math.sqrt(pairs)
-    if error > 0:
-        p, method = t_p(effect / error, pairs - 1), "paired t test"
-    else:
-        p, method = (math.ldexp(1.0, 1 - pairs) if effect else 1.0), "sign test"
+    found = _by_t(effect, sd / math.sqrt(pairs), pairs - 1, level, ("paired t", "paired t test"))
+    if not sd:
+        p = math.ldexp(1.0, 1 - pairs) if effect else 1.0
+        found |= {"p": p, "method": "sign test"}
     return Comparison(
-        about=about or About(),
-        paired=True,
-        n=pairs,
-        mean_a=a.mean,
-        mean_b=b.mean,
-        effect=effect,
-        interval=_around(effect, error, pairs - 1, level, "paired t"),
-        p=p,
-        method=method,
-        detectable=error * noncentrality(pairs - 1, POWER, level),
-        sd=sd,
-        correlation=_correlation(a.sd, b.sd, sd),
-    )
+        about=about or About(), paired=True, n=pairs, mean_a=a.mean, mean_b=b.mean, sd=sd,
+        correlation=_correlation(a.sd, b.sd, sd), **found,
+    )  # fmt: skip
 
 
 def unpaired_moments(
@@ -125,29 +109,35 @@ def unpaired_moments(
     check_level(level)
     _check_size(a, b)
     _check_count(min(a.count, b.count), "values in each group")
-    effect = a.mean - b.mean
-    error = math.hypot(a.sem, b.sem)
+    effect, error = a.mean - b.mean, math.hypot(a.sem, b.sem)
+    freedom: float = a.count + b.count - 2
     if error <= _NOISE * max(abs(a.mean), abs(b.mean)):
         error = 0.0
-    if error > 0:
+    else:
         share = (a.sem / error) ** 2
         freedom = 1 / (share**2 / (a.count - 1) + (1 - share) ** 2 / (b.count - 1))
-        p, method = t_p(effect / error, freedom), "Welch's t test"
-    else:
-        freedom = a.count + b.count - 2
-        p, method = (_split_p(a.count, b.count) if effect else 1.0), "permutation test"
+    found = _by_t(effect, error, freedom, level, ("Welch t", "Welch's t test"))
+    if not error:
+        p = _split_p(a.count, b.count) if effect else 1.0
+        found |= {"p": p, "method": "permutation test"}
     return Comparison(
-        about=about or About(),
-        paired=False,
-        n=(a.count, b.count),
-        mean_a=a.mean,
-        mean_b=b.mean,
-        effect=effect,
-        interval=_around(effect, error, freedom, level, "Welch t"),
-        p=p,
-        method=method,
-        detectable=error * noncentrality(freedom, POWER, level),
-    )
+        about=about or About(), paired=False, n=(a.count, b.count), mean_a=a.mean, mean_b=b.mean,
+        **found,
+    )  # fmt: skip
+
+
+def _by_t(
+    effect: float, error: float, freedom: float, level: float, names: tuple[str, str]
+) -> dict[str, Any]:
+    """What follows from an effect and its standard error; p only if there is an error."""
+    half = t_quantile(level, freedom) * error if error else 0.0
+    return {
+        "effect": effect,
+        "interval": Interval.around(effect, half, level, names[0]),
+        "detectable": error * noncentrality(freedom, POWER, level),
+        "p": t_p(effect / error, freedom) if error else math.nan,
+        "method": names[1],
+    }
 
 
 def _means(a: Floats, b: Floats, paired: bool, level: float, about: About | None) -> Comparison:
@@ -231,11 +221,6 @@ def _correlation(sd_a: float, sd_b: float, sd_difference: float) -> float | None
         return None
     found = (sd_a / sd_b + sd_b / sd_a - (sd_difference / sd_a) * (sd_difference / sd_b)) / 2
     return max(-1.0, min(1.0, found))
-
-
-def _around(effect: float, error: float, freedom: float, level: float, method: str) -> Interval:
-    half = t_quantile(level, freedom) * error if error > 0 else 0.0
-    return Interval(effect - half, effect + half, level, method)
 
 
 def _split_p(first: int, second: int) -> float:

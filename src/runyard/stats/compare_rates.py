@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from runyard.errors import UsageError
-from runyard.stats.compare_power import POWER
 from runyard.stats.compare_result import About, Comparison
-from runyard.stats.compare_tests import fisher_p, mcnemar_p, pooled_z_p
+from runyard.stats.compare_tests import POWER, fisher_p, mcnemar_p, pooled_z_p
 from runyard.stats.intervals import Interval, newcombe, normal_quantile, wilson
 
 _FEW = 5  # below this expected count, the normal approximation is too coarse

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from runyard.errors import UsageError
 from runyard.format import count
-from runyard.stats.compare_power import POWER
+from runyard.stats.compare_tests import POWER
 from runyard.stats.intervals import Interval
-from runyard.stats.summary import plus_minus
+from runyard.stats.summary import decimals, plus_minus, rounded
 
 Better = Literal["higher", "lower"]
 
@@ -79,12 +78,12 @@ class Comparison:
     interval: Interval  # of the effect
     p: float
     method: str  # the test that p comes from
-    detectable: float  # the smallest true effect that is found with probability `power`
-    sd: float | None = None  # of the differences, when paired
-    correlation: float | None = None  # of a and b over the pairs; None where one is constant
-    other_p: dict[str, float] = field(default_factory=dict)  # by test, for data unlike the normal
     p_adjusted: float | None = None  # for multiple comparisons
     correction: str | None = None
+    other_p: dict[str, float] = field(default_factory=dict)  # by test, for data unlike the normal
+    sd: float | None = None  # of the differences, when paired
+    correlation: float | None = None  # of a and b over the pairs; None where one is constant
+    detectable: float  # the smallest true effect that is found with probability `power`
     power: float = POWER
     sides: tuple[Side, Side] | None = None  # the tasks of a and of b, where values are of tasks
 
@@ -109,16 +108,19 @@ class Comparison:
         return self.about.better
 
     @property
+    def p_final(self) -> float:
+        """The p value; adjusted, if it was."""
+        return self.p if self.p_adjusted is None else self.p_adjusted
+
+    @property
     def shown(self) -> bool:
-        """Whether the difference is significant: by p (adjusted, if it was) and by the interval."""
-        p = self.p if self.p_adjusted is None else self.p_adjusted
-        return p < 1 - self.interval.level and not self.interval.contains(0)
+        """Whether the difference is significant: by p and by the interval."""
+        return self.p_final < 1 - self.interval.level and not self.interval.contains(0)
 
     @property
     def p_text(self) -> str:
-        """The p value (adjusted, if it was) for a table; a tiny one is not rounded to 0."""
-        p = self.p if self.p_adjusted is None else self.p_adjusted
-        return f"{p:.3g}" if p else "< 1e-300"
+        """The p value for a table; a tiny one is not rounded to 0."""
+        return f"{self.p_final:.3g}" if self.p_final else "< 1e-300"
 
     @property
     def winner(self) -> str | None:
@@ -158,33 +160,16 @@ class Comparison:
 
     def to_data(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "metric": self.metric,
-            "better": self.better,
-            "paired": self.paired,
-            "n": self.n if isinstance(self.n, int) else list(self.n),
-            "mean_a": self.mean_a,
-            "mean_b": self.mean_b,
-            "effect": self.effect,
-            "low": self.interval.low,
-            "high": self.interval.high,
-            "level": self.interval.level,
-            "interval": self.interval.method,
-            "p": self.p,
-            "method": self.method,
-            "p_adjusted": self.p_adjusted,
-            "correction": self.correction,
-            "other_p": dict(self.other_p),
-            "sd": self.sd,
-            "correlation": self.correlation,
-            "detectable": self.detectable,
-            "power": self.power,
-            "winner": self.winner,
-            "sides": None if self.sides is None else [side.to_data() for side in self.sides],
-            "words": self.words(),
-        }
+        data = asdict(self.about)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Interval):
+                data |= {"low": value.low, "high": value.high, "level": value.level}
+                data["interval"] = value.method
+            elif each.name not in ("about", "sides"):
+                data[each.name] = list(value) if isinstance(value, tuple) else value
+        sides = None if self.sides is None else [side.to_data() for side in self.sides]
+        return {**data, "winner": self.winner, "sides": sides, "words": self.words()}
 
     def _open_words(self, unit: str) -> str:
         half = self.interval.half
@@ -217,11 +202,8 @@ class Comparison:
 
 def _round(value: float, precision: float) -> str:
     """The value, rounded to two significant digits of the precision."""
-    decimals = 1 - math.floor(math.log10(float(f"{precision:.1e}"))) if precision > 0 else 6
-    if decimals > 9 or abs(value) >= 1e12:
-        return f"{value:.3g}"
-    rounded = round(value, decimals) + 0.0  # no minus before a zero
-    return f"{rounded:,.{max(decimals, 0)}f}"
+    places = decimals(precision)
+    return f"{value:.3g}" if places > 9 or abs(value) >= 1e12 else rounded(value, places)
 
 
 def _p_words(p: float) -> str:

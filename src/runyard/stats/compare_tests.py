@@ -1,4 +1,4 @@
-"""Rank tests and tests of rates, as p values of arrays and counts.
+"""Rank tests, tests of rates, and the power of a t test, from arrays and counts.
 
 Rank tests are exact for small samples, even with ties; large ones use the corrected normal law.
 (scipy.stats has no exact test with ties, and importing it takes longer than most comparisons.)
@@ -10,10 +10,13 @@ import math
 
 import numpy as np
 
-from runyard.stats.intervals import Floats
+from runyard.stats.intervals import Floats, t_quantile
 
 EXACT_RANKS = 50
 """Up to this many values, rank tests count every arrangement."""
+
+POWER = 0.8
+"""The chance of finding an effect for which `Comparison.detectable` is stated."""
 
 
 def signed_rank_p(differences: Floats) -> float:
@@ -92,6 +95,24 @@ def t_p(statistic: float, freedom: float) -> float:
     from scipy.special import stdtr
 
     return min(1.0, 2 * float(stdtr(freedom, -abs(statistic))))
+
+
+def noncentrality(freedom: float, power: float, level: float) -> float:
+    """The true effect, in standard errors, that a t test finds with a chance of `power`."""
+    from scipy.special import nctdtr
+
+    reach = t_quantile(level, freedom)
+
+    def chance(shift: float) -> float:
+        return float(1 - nctdtr(freedom, shift, reach) + nctdtr(freedom, shift, -reach))
+
+    low, high = 0.0, 1.0
+    while chance(high) < power:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) < power else (low, middle)
+    return high
 
 
 def _normal_p(statistic: float) -> float:

@@ -29,18 +29,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runyard.errors import UsageError
-from runyard.stats.conditions_parse import read
 from runyard.stats.conditions_scope import Scope
 from runyard.stats.conditions_terms import (
     Bare,
     Difference,
     Figures,
     Known,
-    PValue,
     Share,
     Sides,
     Statistic,
     Values,
+    read,
 )
 from runyard.stats.conditions_tree import ComparisonNode, Joined, Number, Test
 
@@ -85,12 +84,8 @@ class Condition:
 
     def metrics(self) -> tuple[str, ...]:
         """The metrics it needs, in order of appearance."""
-        found = [
-            term.metric if isinstance(term, Statistic) else term.name
-            for term in self.terms()
-            if isinstance(term, Statistic | Bare)
-        ]
-        return tuple(dict.fromkeys(found))
+        found = [_metric_of(term) for term in self.terms()]
+        return tuple(dict.fromkeys(name for name in found if name is not None))
 
     def rates(self) -> frozenset[str]:
         """The metrics it declares to be rates, by `rate(m)`, whether or not they are booleans."""
@@ -101,14 +96,16 @@ class Condition:
     def is_of_each(self) -> bool:
         """Whether it is judged for each side: one of its figures names no side."""
         return any(
-            isinstance(term, Bare) or (isinstance(term, Statistic | Share) and term.label is None)
+            term.meaning == "metric"
+            if isinstance(term, Bare)
+            else isinstance(term, Statistic | Share) and term.label is None
             for term in self.terms()
         )
 
     @property
     def is_of_each_pair(self) -> bool:
         """Whether it is judged for each comparison: it has a `p` that names none."""
-        return any(isinstance(term, PValue) for term in self.terms())
+        return any(isinstance(term, Bare) and term.meaning == "p" for term in self.terms())
 
     def goals(self) -> tuple[Goal, ...]:
         """The interval widths it waits for, from which the replicates needed are estimated."""
@@ -148,6 +145,13 @@ def parse_rule(text: str) -> Condition:
     return condition.within(Scope())
 
 
+def _metric_of(term: Known) -> str | None:
+    """The metric that a figure is about, if it is about one."""
+    if isinstance(term, Statistic):
+        return term.metric
+    return term.name if isinstance(term, Bare) and term.meaning == "metric" else None
+
+
 def _goals(test: Test) -> Iterator[Goal]:
     """The half-widths that a test compares with a number, unless it is negated."""
     if isinstance(test, Joined):
@@ -156,4 +160,4 @@ def _goals(test: Test) -> Iterator[Goal]:
     if isinstance(test, ComparisonNode) and test.sign[0] in "<>":
         small, large = test.parts if test.sign[0] == "<" else test.parts[::-1]
         if isinstance(small, Statistic) and small.name == "ci" and isinstance(large, Number):
-            yield Goal(small.metric, small.level or 0.95, large.number)
+            yield Goal(small.metric, small.level or 0.95, large.value())

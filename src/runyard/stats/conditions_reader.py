@@ -27,13 +27,10 @@ _WORD = re.compile(
       | (?P<name>[^\W\d]\w*(?:\.\w+)*)
       | (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<path>\.[^\W\d]\w*(?:\.\w+)*)
-      | (?P<sign><=|>=|==|!=|[-<>+*/()])""",
+      | (?P<sign><=|>=|==|!=|[-<>+*/()])
+      | (?P<other>\S)""",
     re.VERBOSE | re.DOTALL,
 )
-_RANKS = {
-    "or": tree.OR, "and": tree.AND, "+": tree.SUM, "-": tree.SUM, "*": tree.PRODUCT,
-    "/": tree.PRODUCT,
-} | dict.fromkeys(tree.COMPARISONS, tree.COMPARISON)  # fmt: skip
 _MISTAKES = {
     "=": "write == for equal",
     "&": "write 'and'",
@@ -134,7 +131,7 @@ class Reader(ABC):
             raise self.error(self.word.at, f"it nests deeper than {MAX_DEPTH}")
         start = self.word.at
         left = self._prefix()
-        while (rank := _RANKS.get(self._sign(), 0)) and rank >= floor:
+        while (rank := tree.RANKS.get(self._sign(), 0)) and rank >= floor:
             left = self._joined(left, start, self._sign(), rank)
         self._depth -= 1
         return left
@@ -165,7 +162,7 @@ class Reader(ABC):
             return inner
         if self.word.kind == "number":
             number = tree.Number(self.word.text)
-            if not math.isfinite(number.number):
+            if not math.isfinite(number.value()):
                 raise self.error(self.word.at, "the number is too large")
             self.take()
             return number
@@ -199,17 +196,12 @@ class Reader(ABC):
 
     def _split(self) -> list[Word]:
         words: list[Word] = []
-        text, at = self._text, 0
-        while at < len(text):
-            if text[at].isspace():
-                at += 1
-                continue
-            match = _WORD.match(text, at)
-            if match is None:
-                hint = _MISTAKES.get(text[at])
-                raise self.error(at, f"{text[at]!r} has no meaning here", hint)
+        for match in _WORD.finditer(self._text):
+            at, kind = match.start(), str(match.lastgroup)
+            if kind == "other":
+                problem = f"{match[0]!r} has no meaning here"
+                raise self.error(at, problem, _MISTAKES.get(match[0]))
             if len(words) == MAX_WORDS:
                 raise self.error(at, f"it has more than {MAX_WORDS} words and signs")
-            words.append(Word(str(match.lastgroup), match[0], at))
-            at = match.end()
-        return [*words, Word("end", "", len(text.rstrip()))]
+            words.append(Word(kind, match[0], at))
+        return [*words, Word("end", "", len(self._text.rstrip()))]

@@ -36,25 +36,22 @@ class Scope:
         elif isinstance(node, terms.Difference):
             self._check_pair(node.first, node.second)
         elif isinstance(node, Calculated) and node.sign == "-":
-            first, second = node.parts
-            if (
-                isinstance(first, terms.Mean)
-                and isinstance(second, terms.Mean)
-                and self._is_pair(first.label, second.label)
-            ):
-                return terms.Difference("effect", first.label, second.label)
+            bare = [part for part in node.parts if isinstance(part, terms.Bare)]
+            sides = [part.name for part in bare if part.meaning == "side"]
+            if len(sides) == 2 and self._is_pair(sides[0], sides[1]):
+                return terms.Difference("effect", sides[0], sides[1])
         return node
 
     def _bare(self, name: str) -> terms.Known:
         """A name by itself: a side's mean, a metric's mean, or the p value of a comparison."""
         if name in self.labels and self.compared is not None:
-            return terms.Mean(name)
+            return terms.Bare(name, "side")
         is_metric = self.metrics is not None and name in self.metrics
         if name == "p" and self.pairs:
             if is_metric:
                 problem = "'p' is a metric, and the p value of a comparison"
                 raise UsageError(problem, hint="write mean(p), or p(new - old)")
-            return terms.PValue()
+            return terms.Bare("p", "p")
         if (split := self._split(name)) is not None:
             label, metric = split
             if is_metric and self._may_be_metric(metric):
@@ -85,17 +82,14 @@ class Scope:
         raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
 
     def _check_metric(self, name: str) -> None:
-        """Refuse an unknown metric."""
         if not self._may_be_metric(name):
             raise self._unknown(name, "not a metric")
 
     def _check_label(self, label: str) -> None:
-        """Refuse an unknown side."""
         if label not in self.labels:
             raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
 
     def _is_pair(self, first: str, second: str) -> bool:
-        """Whether these two sides are compared with one another."""
         return (first, second) in self.pairs or (second, first) in self.pairs
 
     def _check_pair(self, first: str, second: str) -> None:
@@ -111,12 +105,9 @@ class Scope:
 
     def _check_compared(self, text: str) -> None:
         if not self.pairs:
-            raise UsageError(
-                f"{text!r} needs a comparison, and nothing is compared on a metric",
-                hint="add --metric"
-                if len(self.labels) > 1
-                else "name two batches or add --by, and add --metric",
-            )
+            more = "" if len(self.labels) > 1 else "name two batches or add --by, and "
+            problem = f"{text!r} needs a comparison, and nothing is compared on a metric"
+            raise UsageError(problem, hint=f"{more}add --metric")
 
     def _may_be_metric(self, name: str) -> bool:
         return self.metrics is None or name in self.metrics

@@ -18,8 +18,14 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
+ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, MINUS, ATOM = range(1, 9)
 """How tightly each binds, the loosest first."""
+
+RANKS = {"or": OR, "and": AND, "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
+RANKS |= dict.fromkeys(COMPARISONS, COMPARISON)
 
 
 class Node:
@@ -68,22 +74,16 @@ class Test(Node, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Number(Term):
-    """A number as it was written."""
+    """A number as it was written; 80% is 0.8."""
 
     text: str
 
-    @property
-    def number(self) -> float:
-        """The number; 80% is 0.8."""
-        if self.text.endswith("%"):
-            digits = self.text[:-1].rstrip()
-            plain = float(digits)  # infinite where the number is too large for a decimal
-            return float(Decimal(digits) / 100) if plain and math.isfinite(plain) else plain
-        return float(self.text)
-
-    def value(self, source: Any) -> float:  # noqa: ARG002
-        """The number."""
-        return self.number
+    def value(self, source: Any = None) -> float:  # noqa: ARG002
+        if not self.text.endswith("%"):
+            return float(self.text)
+        digits = self.text[:-1].rstrip()
+        plain = float(digits)  # infinite where the number is too large for a decimal
+        return float(Decimal(digits) / 100) if plain and math.isfinite(plain) else plain
 
     def __str__(self) -> str:
         return self.text
@@ -97,7 +97,6 @@ class Negated(Term):
     rank: ClassVar[int] = MINUS
 
     def value(self, source: Any) -> float:
-        """The number."""
         return -self.parts[0].value(source)
 
     def __str__(self) -> str:
@@ -106,26 +105,18 @@ class Negated(Term):
 
 @dataclass(frozen=True, slots=True)
 class Calculated(Term):
-    """Two terms joined by + - * or /."""
+    """Two terms joined by + - * or /; unknown for a division by zero."""
 
     sign: str
     parts: tuple[Term, Term]
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """How tightly it binds."""
-        return SUM if self.sign in "+-" else PRODUCT
+        return RANKS[self.sign]
 
     def value(self, source: Any) -> float:
-        """The number; unknown for a division by zero."""
         left, right = (part.value(source) for part in self.parts)
-        if self.sign == "+":
-            return left + right
-        if self.sign == "-":
-            return left - right
-        if self.sign == "*":
-            return left * right
-        return left / right if right else math.nan
+        return math.nan if self.sign == "/" and not right else ARITHMETIC[self.sign](left, right)
 
     def __str__(self) -> str:
         left, right = self.parts
@@ -134,21 +125,19 @@ class Calculated(Term):
 
 @dataclass(frozen=True, slots=True)
 class ComparisonNode(Test):
-    """Two terms joined by a sign such as <=."""
+    """Two terms joined by a sign such as <=; unknown if either number is."""
 
     sign: str
     parts: tuple[Term, Term]
     rank: ClassVar[int] = COMPARISON
 
     def holds(self, source: Any) -> bool | None:
-        """Whether it holds; unknown if either number is."""
         left, right = (part.value(source) for part in self.parts)
         if math.isnan(left) or math.isnan(right):
             return None
         return COMPARISONS[self.sign](left, right)
 
     def filled(self, source: Any) -> str:
-        """The text with both numbers, and the answer."""
         left, right = (part.value(source) + 0.0 for part in self.parts)  # zero, not minus zero
         shown = f"{left:.6g}", f"{right:.6g}"
         if shown[0] == shown[1] and left != right:
@@ -162,18 +151,16 @@ class ComparisonNode(Test):
 
 @dataclass(frozen=True, slots=True)
 class Joined(Test):
-    """Tests joined by `and` or by `or`."""
+    """Tests joined by `and` or by `or`, in Kleene's three-valued logic."""
 
     word: str
     parts: tuple[Test, ...]
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """How tightly it binds."""
-        return AND if self.word == "and" else OR
+        return RANKS[self.word]
 
     def holds(self, source: Any) -> bool | None:
-        """Kleene's three-valued `and` and `or`; stops at the part that decides."""
         deciding, known = self.word == "or", True
         for part in self.parts:
             answer = part.holds(source)
@@ -183,7 +170,6 @@ class Joined(Test):
         return not deciding if known else None
 
     def filled(self, source: Any) -> str:
-        """The text of every part with its figures."""
         return f" {self.word} ".join(f"({part.filled(source)})" for part in self.parts)
 
     def __str__(self) -> str:
@@ -198,12 +184,10 @@ class Not(Test):
     rank: ClassVar[int] = NOT
 
     def holds(self, source: Any) -> bool | None:
-        """The opposite; unknown stays unknown."""
         answer = self.parts[0].holds(source)
         return None if answer is None else not answer
 
     def filled(self, source: Any) -> str:
-        """The text with the figures filled in."""
         return f"not ({self.parts[0].filled(source)})"
 
     def __str__(self) -> str:

@@ -119,26 +119,23 @@ def add_powers(sums: Sequence[ExactSum], values: Floats) -> None:
     return None
 
 
-def add_products(sums: Sequence[ExactSum], x: Floats, y: Floats) -> None:
-    """Add finite pairs to five sums: of x, y, x*x, x*y and y*y."""
-    work = np.empty((1 + 2 * _DEPTH, min(len(x), _BLOCK)))
-    for x_block, y_block in zip(_blocks(x), _blocks(y), strict=True):
-        rows = work[:, : len(x_block)]
-        rows[0] = 1.0
-        x_rows, x_exponent, x_strays = _sliced(x_block, rows[1:])
-        y_rows, y_exponent, y_strays = _sliced(y_block, rows[1 + len(x_rows) :])
-        strays = _either(x_strays, y_strays)
-        if strays is not None:
-            pairs = zip(x_block[strays].tolist(), y_block[strays].tolist(), strict=True)
-            for pair in pairs:
-                _add_products_of(sums, *pair)
-            rows[1:, strays] = 0.0
-        middle, end = 1 + len(x_rows), 1 + len(x_rows) + len(y_rows)
-        groups = [(0, 1), (1, middle), (middle, end)]
-        exponents = [0, x_exponent, y_exponent]
-        gram = rows[:end] @ rows[:end].T
-        for total, (a, b) in zip(sums, [(0, 1), (0, 2), (1, 1), (1, 2), (2, 2)], strict=True):
-            _add_gram(total, gram, groups[a], groups[b], exponents[a] + exponents[b])
+def product_and_error(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Two arrays that add up to the exact products (Dekker), if none is near the limits."""
+    (high, low), (y_high, y_low) = _halves(x), _halves(y)
+    product = x * y
+    return product, ((high * y_high - product) + high * y_low + low * y_high) + low * y_low
+
+
+def _halves(x: Floats) -> tuple[Floats, Floats]:
+    carry = x * _SPLITTER
+    high = carry - (carry - x)
+    return high, x - high
+
+
+def parts(value: float) -> tuple[int, int]:
+    """A finite double as an integer times a power of two."""
+    numerator, denominator = value.as_integer_ratio()
+    return numerator, 1 - denominator.bit_length()
 
 
 def _blocks(values: Floats) -> Iterator[Floats]:
@@ -184,17 +181,13 @@ def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
 def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
     """Slice the exact squares of values below 1 into rows; how many it took.
 
-    Values of a few bits have squares without a rounding error. For others the error is Dekker's,
+    Values of a few bits have squares without a rounding error. For others there is an error,
     and its slices are added to those of the rounded square, from the third on, where it begins.
     """
-    product = scaled * scaled
-    depth, _ = _cut(product, rows, 0)
     if few:
-        return depth
-    carry = scaled * _SPLITTER
-    high = carry - (carry - scaled)
-    low = scaled - high
-    error = ((high * high - product) + 2 * high * low) + low * low
+        return _cut(scaled * scaled, rows, 0)[0]
+    product, error = product_and_error(scaled, scaled)
+    depth, _ = _cut(product, rows, 0)
     tail = np.empty_like(rows[2:])
     more, _ = _cut(error, tail, -2 * _WIDTH)
     if more:
@@ -227,26 +220,7 @@ def _fold(block: Floats, row_unit: int) -> int:
     return folded
 
 
-def _parts(value: float) -> tuple[int, int]:
-    numerator, denominator = value.as_integer_ratio()
-    return numerator, 1 - denominator.bit_length()
-
-
 def _add_powers_of(sums: Sequence[ExactSum], value: float) -> None:
-    units, exponent = _parts(value)
+    units, exponent = parts(value)
     for power, total in enumerate(sums, start=1):
         total.add_units(units**power, exponent * power)
-
-
-def _add_products_of(sums: Sequence[ExactSum], x: float, y: float) -> None:
-    (a, p), (b, q) = _parts(x), _parts(y)
-    for total, units, exponent in zip(
-        sums, (a, b, a * a, a * b, b * b), (p, q, 2 * p, p + q, 2 * q), strict=True
-    ):
-        total.add_units(units, exponent)
-
-
-def _either(a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a | b

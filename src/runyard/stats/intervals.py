@@ -1,4 +1,4 @@
-"""Confidence intervals for a mean, a rate and a difference of rates.
+"""Rates, and confidence intervals for a mean, a rate and a difference of rates.
 
 Each function names the published method it implements and the data it is meant for.
 """
@@ -32,6 +32,11 @@ class Interval:
     level: float  # 0.95 for 95 %
     method: str  # how it was computed, such as "wilson"
 
+    @classmethod
+    def around(cls, middle: float, half: float, level: float, method: str) -> Interval:
+        """The interval of this half-width."""
+        return cls(middle - half, middle + half, level, method)
+
     @property
     def half(self) -> float:
         """Half the width: the figure after a ±."""
@@ -40,6 +45,23 @@ class Interval:
     def contains(self, value: float) -> bool:
         """Whether the value lies inside, ends included."""
         return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Successes out of a total."""
+
+    successes: int
+    total: int
+
+    @property
+    def value(self) -> float:
+        """The share of successes; NaN for a total of 0."""
+        return self.successes / self.total if self.total else math.nan
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Wilson's score interval."""
+        return wilson(self.successes, self.total, level)
 
 
 def check_level(level: float) -> float:
@@ -72,7 +94,7 @@ def t_interval(moments: Moments, level: float = 0.95) -> Interval:
             hint="add replicates",
         )
     half = t_quantile(level, moments.count - 1) * moments.sem
-    return Interval(moments.mean - half, moments.mean + half, level, "t")
+    return Interval.around(moments.mean, half, level, "t")
 
 
 def wilson(successes: int, total: int, level: float = 0.95) -> Interval:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,14 +43,11 @@ class Moments:
             data = data[finite]
             self.missing += len(finite) - len(data)
         if len(data):
-            self._take(data)
-
-    def _take(self, data: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        self.count += len(data)
-        # Adding zero turns -0.0 into 0.0, or the first of the two would stay.
-        self._low = min(self._low, float(data.min()) + 0.0)
-        self._high = max(self._high, float(data.max()) + 0.0)
-        add_powers(self._sums, data)
+            self.count += len(data)
+            # Adding zero turns -0.0 into 0.0, or the first of the two would stay.
+            self._low = min(self._low, float(data.min()) + 0.0)
+            self._high = max(self._high, float(data.max()) + 0.0)
+            add_powers(self._sums, data)
 
     @property
     def order(self) -> int:

@@ -141,28 +141,20 @@ class Quantiles:
         self._low = min(self._low, float(data.min()))
         self._high = max(self._high, float(data.max()))
         if self._counts is None:
-            self._sketch_values(data, None)
-        else:
-            self._tally(*_distinct(data))
-
-    def _tally(self, values: Floats, counts: Ints) -> None:
-        """Count distinct values exactly while there are few."""
-        if self._counts is None:
-            self._sketch_values(values, counts)
+            self._add_to_bins(data, None)
             return
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self._counts[value] = self._counts.get(value, 0) + count
-        if len(self._counts) > LIMIT:
+        counts = self._counts
+        for value, count in zip(*(array.tolist() for array in _distinct(data)), strict=True):
+            counts[value] = counts.get(value, 0) + count
+        if len(counts) > LIMIT:
             self._sketch()
 
     def _sketch(self) -> None:
         """Switch from single values to bins."""
-        if self._counts is not None:
-            counts, self._counts = self._counts, None
-            if counts:
-                self._sketch_values(np.array(list(counts)), np.array(list(counts.values())))
+        counts, self._counts = self._counts or {}, None
+        self._add_to_bins(np.array(list(counts)), np.array(list(counts.values())))
 
-    def _sketch_values(self, values: Floats, counts: Ints | None) -> None:
+    def _add_to_bins(self, values: Floats, counts: Ints | None) -> None:
         bins = _bins(values)
         pages = (bins >> _PAGE_BITS) + _PAGES
         touched = np.flatnonzero(np.bincount(pages, minlength=2 * _PAGES))
@@ -170,32 +162,25 @@ class Quantiles:
         place[touched] = np.arange(len(touched))
         cells = place[pages] * _PAGE + (bins & (_PAGE - 1))
         held = np.bincount(cells, counts, minlength=len(touched) * _PAGE).astype(np.int64)
-        for number, page in zip(touched.tolist(), held.reshape(-1, _PAGE), strict=True):
-            self._page(number - _PAGES)[:] += page
-
-    def _page(self, number: int) -> Ints:
-        page = self._pages.get(number)
-        if page is None:
-            page = self._pages[number] = np.zeros(_PAGE, dtype=np.int64)
-        return page
+        for number, page in zip((touched - _PAGES).tolist(), held.reshape(-1, _PAGE), strict=True):
+            if number in self._pages:
+                self._pages[number] += page
+            else:
+                self._pages[number] = page.copy()
 
     def _ordered(self) -> tuple[Floats, Floats, Ints]:
         """Where each bin begins and ends, and its count; for exact values both are the value."""
         if self._counts is not None:
             values = np.array(sorted(self._counts))
             return values, values, np.array([self._counts[value] for value in values.tolist()])
-        numbers, counts = self._occupied()
+        pages = sorted(self._pages)
+        counts = np.concatenate([self._pages[page] for page in pages])
+        numbers = (np.array(pages)[:, None] * _PAGE + np.arange(_PAGE)).ravel()[counts > 0]
         # The two bins at zero hold only zeros and values too small to tell from zero.
         lows = np.where(numbers == -1, 0.0, _edge(numbers))
         highs = np.where(numbers == 0, 0.0, _edge(numbers + 1))
         low, high = self._low, self._high
-        return np.clip(lows, low, high), np.clip(highs, low, high), counts
-
-    def _occupied(self) -> tuple[Ints, Ints]:
-        pages = sorted(self._pages)
-        counts = np.concatenate([self._pages[page] for page in pages])
-        numbers = (np.array(pages)[:, None] * _PAGE + np.arange(_PAGE)).ravel()
-        return numbers[counts > 0], counts[counts > 0]
+        return np.clip(lows, low, high), np.clip(highs, low, high), counts[counts > 0]
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "sketch"

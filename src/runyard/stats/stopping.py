@@ -11,6 +11,7 @@ soon as its interval is narrow enough, and that interval still covers.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -77,9 +78,8 @@ class ConfidenceSequence:
     def interval(self, moments: Moments, level: float = 0.95) -> Interval:
         """The interval after these values; without ends where there is none yet."""
         half = self.half_width(moments, level)
-        if math.isinf(half):
-            return Interval(-math.inf, math.inf, level, _MEAN)
-        return Interval(moments.mean - half, moments.mean + half, level, _MEAN)
+        middle = moments.mean if math.isfinite(half) else 0.0
+        return Interval.around(middle, half, level, "asymptotic confidence sequence")
 
     def expected_needed(self, moments: Moments, target: float, level: float = 0.95) -> int:
         """The estimated number of values still needed for a half-width of `target`."""
@@ -127,7 +127,7 @@ class RateSequence:
             self._end(successes, total, level),
             1 - self._end(total - successes, total, level),
             level,
-            _RATE,
+            "beta-binomial confidence sequence",
         )
 
     def expected_needed(
@@ -175,10 +175,6 @@ def mixing(intended: int, level: float) -> float:
     return (odds + math.log(odds) + 1) / intended
 
 
-_MEAN = "asymptotic confidence sequence"
-_RATE = "beta-binomial confidence sequence"
-
-
 def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
@@ -195,8 +191,5 @@ def _smallest(first: int, enough: Callable[[int], bool]) -> int:
         step *= 2
         if first + step > _FAR:
             return _FAR
-    low, high = first + step // 2 - 1, first + step - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    candidates = range(first + step // 2, first + step)
+    return candidates[bisect_left(candidates, True, key=enough)]

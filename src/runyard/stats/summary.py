@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from runyard.stats.intervals import Interval, t_interval
+from runyard.stats.intervals import Interval, Rate, t_interval
 from runyard.stats.moments import Moments
 from runyard.stats.quantiles import Quantiles
-from runyard.stats.rates import Rate
 
 
 class Summary:
@@ -82,8 +81,9 @@ class Summary:
         if interval is None:
             return f"{show(self.mean)} (n 1{lost})"
         if rate is not None:
-            low, high = (_rounded(end, _decimals(interval.half)) for end in _ends(interval))
-            mean = _rounded(rate.value, _decimals(interval.half))
+            places = decimals(interval.half)
+            ends = rate.value, interval.low, interval.high
+            mean, low, high = (rounded(figure, places) for figure in ends)
             return f"{mean} ({low} to {high}; {rate.successes:,} of {rate.total:,}{lost})"
         mean = plus_minus(self.mean, interval.half)
         return f"{mean} (sd {show(self.moments.sd, 3)}, n {self.count:,}{lost})"
@@ -107,7 +107,7 @@ def show(number: float, digits: int = 4) -> str:
         return f"{number:,.0f}" if number else "0"
     if not 1e-4 <= abs(number) < 1e9:
         return f"{number:.{digits - 1}e}".replace(".000e", "e")
-    return _rounded(number, max(0, digits - 1 - _magnitude(number)))
+    return rounded(number, max(0, digits - 1 - _magnitude(number)))
 
 
 def plus_minus(value: float, half: float) -> str:
@@ -118,23 +118,20 @@ def plus_minus(value: float, half: float) -> str:
     if not -4 <= magnitude < 9:
         scale = 10.0**magnitude
         return f"({plus_minus(value / scale, half / scale)})e{magnitude:+03d}"
-    decimals = _decimals(half)
-    return f"{_rounded(value, decimals)} ± {_rounded(half, decimals)}"
+    places = decimals(half)
+    return f"{rounded(value, places)} ± {rounded(half, places)}"
 
 
 def _magnitude(number: float) -> int:
     return math.floor(math.log10(abs(number)))
 
 
-def _decimals(half: float) -> int:
+def decimals(half: float) -> int:
     """The decimals that leave two digits of a half-width, at most those of a double."""
     return min(15, 1 - _magnitude(float(f"{half:.1e}"))) if half > 0 else 4
 
 
-def _rounded(number: float, decimals: int) -> str:
-    shown = f"{round(number, decimals):,.{max(0, decimals)}f}"
+def rounded(number: float, places: int) -> str:
+    """A number rounded to this many decimals (-1: to tens); zero has no sign."""
+    shown = f"{round(number, places):,.{max(0, places)}f}"
     return shown.removeprefix("-") if not shown.strip("-0.,") else shown
-
-
-def _ends(interval: Interval) -> tuple[float, float]:
-    return interval.low, interval.high

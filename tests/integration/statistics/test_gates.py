@@ -125,6 +125,7 @@ def test_gates_are_judged_on_what_two_batches_came_to(
         ("rate(won) <= 1 and count(won) == 30", True),
         ("low95(mean(profit)) < mean(profit)", True),
         ("q50(profit) == median(profit)", True),
+        ("q0(profit) == min(profit)", True),
         ("low95(bold - shy) > 0 and p < 0.001", True),
         ("bold.completed == 1 and bold.count(won) == 30", True),
     ],

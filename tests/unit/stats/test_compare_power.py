@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from runyard.stats.compare import compare
-from runyard.stats.compare_power import noncentrality
+from runyard.stats.compare_tests import noncentrality
 
 
 @pytest.mark.parametrize("n", [5, 10, 64, 1000, 100_000])

@@ -10,18 +10,11 @@ import msgspec
 import numpy as np
 
 from runyard.format import count, duration, size
-from runyard.reports.html import blocks, charts
-from runyard.reports.html.blocks import (
-    Html,
-    element,
-    join,
-    moment,
-    paragraph,
-    shown,
-)
+from runyard.reports.failures import FailureGroup
+from runyard.reports.html import blocks, charts, timeline
+from runyard.reports.html.blocks import Html, aside, element, join, moment, paragraph, shown
 from runyard.reports.html.context import ReportContext, Section
 from runyard.reports.html.history import RunRecord
-from runyard.reports.html.timeline import draw, read_lanes
 from runyard.reports.metrics import equal_bins
 from runyard.spec.options import Options
 
@@ -37,23 +30,22 @@ VALUES = 12  # of a parameter, in the table of what was run
 
 def outcome(context: ReportContext) -> Section:
     """Counts, time, and the distribution of task durations."""
-    stats, row = context.stats, context.recorded.row
-    longest = _slowest(context)
-    figures = [
-        ("completed", f"{stats.completed:,}", ""),
-        ("failed", f"{stats.failed:,}", "bad" if stats.failed else ""),
-        ("cancelled", f"{stats.cancelled:,}", "bad" if stats.cancelled else ""),
-        ("unfinished", f"{row.pending:,}", "bad" if row.pending else ""),
-        ("tasks", f"{stats.total:,}", ""),
-        ("time", duration(stats.seconds), ""),
-        ("tasks per second", blocks.number(stats.rate), ""),
-        ("retries", f"{sum(context.history.retries.values()):,}", ""),
+    stats = context.stats
+    retries = sum(context.history.retries.values())
+    counts = {
+        "completed": stats.completed, "failed": stats.failed, "cancelled": stats.cancelled,
+        "unfinished": context.recorded.row.pending, "tasks": stats.total,
+    }  # fmt: skip
+    tiles = [
+        (name, f"{n:,}", "bad" if n and name in ("failed", "cancelled", "unfinished") else "")
+        for name, n in counts.items()
+        if n or name not in ("cancelled", "unfinished")
     ]
-    needed = ("completed", "failed", "tasks", "time", "tasks per second")
-    parts = [blocks.tiles(f for f in figures if f[0] in needed or f[1] != "0")]
-    if longest:
-        parts.append(_times(context))
-    return Section("Outcome", join(parts), order=10)
+    tiles += [("time", duration(stats.seconds), "")]
+    tiles += [("tasks per second", blocks.number(stats.rate), "")]
+    tiles += [("retries", f"{retries:,}", "")] if retries else []
+    chart = _times(context) if _slowest(context) else ""
+    return Section("Outcome", join([blocks.tiles(tiles), chart]), order=10)
 
 
 def _times(context: ReportContext) -> Html:
@@ -69,16 +61,12 @@ def _times(context: ReportContext) -> Html:
     counts = np.zeros(80)
     for _, seconds in _ran(context):
         counts += equal_bins(np.log10(np.clip(seconds, scale.low, scale.high)), edges)
-    marks = join(
-        (
-            charts.outline(scale, scale.low, scale.high, (counts / counts.max()).tolist(), 46, 2),
-            charts.mark("diamond", scale.at(median), 55),
-        )
-    )
+    bars = charts.outline(scale, scale.low, scale.high, (counts / counts.max()).tolist(), 46, 2)
+    marks = join([bars, charts.mark("diamond", scale.at(median), 55)])
     note = f"median {duration(median)}, longest {duration(high)}, n {summary.count:,}"
     title = f"Tasks took {duration(low)} to {duration(high)}, half of them up to {duration(median)}"
     row = charts.Row("all tasks", marks, note, height=62)
-    key = join((charts.sign("diamond"), " median; logarithmic scale"))
+    key = join([charts.sign("diamond"), " median; logarithmic scale"])
     return charts.chart(title, [row], scale, axis="task duration", key=key)
 
 
@@ -106,37 +94,26 @@ def alerts(context: ReportContext) -> Section | None:
     history = context.history
     parts: list[Html] = []
     if history.trouble:
-        parts.append(
-            paragraph(
-                f"The audit log is damaged: {history.trouble}. ",
-                "Runs, retries and alerts after that point are missing; outcomes are not affected.",
-                class_="warning",
-            )
-        )
+        damage = f"The audit log is damaged: {history.trouble}. "
+        rest = "Runs, retries and alerts after that point are missing; outcomes are not affected."
+        parts.append(paragraph(damage, rest, class_="warning"))
     found = sorted(history.alerts.values(), key=lambda alert: (-alert.count, alert.first))
-    if found:
-        rows = [
-            [
-                alert.kind,
-                alert.level,
-                alert.text,
-                f"{alert.count:,}",
-                _tasks(alert.tasks, alert.count),
-                moment(alert.first),
-            ]
-            for alert in found[:ALERTS]
-        ]
+    rows = [
+        [a.kind, a.level, a.text, f"{a.count:,}", _tasks(a.tasks, a.count), moment(a.first)]
+        for a in found[:ALERTS]
+    ]
+    if rows:
         heads = ["kind", "level", "message", "count", "tasks", "first"]
         parts.append(blocks.table(heads, rows, numbers=[3], sortable=len(rows) > 3))
-    hidden = max(0, len(found) - ALERTS)
-    if hidden or history.more_alerts:
-        more = f"{hidden:,} more kinds" if hidden else ""
-        rest = f"{history.more_alerts:,} more alerts not listed" if history.more_alerts else ""
-        parts.append(paragraph(" and ".join(t for t in (more, rest) if t), class_="aside"))
+    more = [f"{len(found) - ALERTS:,} more kinds"] if len(found) > ALERTS else []
+    if history.more_alerts:
+        more.append(f"{history.more_alerts:,} more alerts not listed")
+    if more:
+        parts.append(aside(" and ".join(more)))
     return Section("Alerts", join(parts), order=20) if parts else None
 
 
-def _tasks(tasks: list[int], total: int) -> str:
+def _tasks(tasks: list[int] | tuple[int, ...], total: int) -> str:
     return ", ".join(map(str, tasks)) + (", …" if tasks and total > len(tasks) else "")
 
 
@@ -145,60 +122,45 @@ def failures(context: ReportContext) -> Section | None:
     groups = context.result.failures()
     if not groups:
         return None
-    parts = []
-    for group in groups[:FAILURES]:
-        trace = "\n".join(context.near(group.trace).rstrip().splitlines()[-TRACE_LINES:])
-        more = ", …" if group.count > len(group.tasks) else ""
-        parts.append(
-            element(
-                "article",
-                element("h3", f"{group.count:,} × {blocks.cut(group.kind, MESSAGE)}"),
-                paragraph(blocks.cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
-                blocks.facts(
-                    [
-                        ("where", context.near(group.where)),
-                        ("tasks", ", ".join(map(str, group.tasks)) + more),
-                        ("to repeat", _again(context, group.tasks[0])),
-                    ]
-                ),
-                blocks.details(
-                    "Traceback of the first task", element("pre", blocks.cut(trace, TRACE))
-                )
-                if trace
-                else "",
-                class_="failure",
-            )
-        )
+    parts = [_failure(context, group) for group in groups[:FAILURES]]
     if len(groups) > FAILURES:
         rest = sum(group.count for group in groups[FAILURES:])
         more = f"{len(groups) - FAILURES:,} more kinds of failure, {count(rest, 'task')}: "
         every = context.command("results", context.result.name, "--failures")
-        parts.append(paragraph(more, blocks.command(every), class_="aside"))
+        parts.append(aside(more, blocks.command(every)))
     return Section("Failed tasks", join(parts), order=25)
 
 
-def _again(context: ReportContext, task: int) -> Html | str:
-    if context.by_value(task):
-        return "run its script again: its function is sent by value and not stored"
-    return blocks.command(context.repro(task))
+def _failure(context: ReportContext, group: FailureGroup) -> Html:
+    trace = "\n".join(context.near(group.trace).rstrip().splitlines()[-TRACE_LINES:])
+    lines = element("pre", blocks.cut(trace, TRACE))
+    again: Html | str = "run its script again: its function is sent by value and not stored"
+    if not context.by_value(group.tasks[0]):
+        again = blocks.command(context.repro(group.tasks[0]))
+    tasks = _tasks(group.tasks, group.count)
+    where = context.near(group.where)
+    return element(
+        "article",
+        element("h3", f"{group.count:,} × {blocks.cut(group.kind, MESSAGE)}"),
+        paragraph(blocks.cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
+        blocks.facts({"where": where, "tasks": tasks, "to repeat": again}),
+        blocks.details("Traceback of the first task", lines) if trace else "",
+        class_="failure",
+    )
 
 
-def timeline(context: ReportContext) -> Section | None:
+def workers(context: ReportContext) -> Section | None:
     """What each worker did over time, run by run."""
     history = context.history
-    runs = read_lanes(context.result.columns, history)
+    runs = timeline.read_lanes(context.result.columns, history)
     if not runs:
         return None
-    parts = [draw(run, history, context.result.name) for run in runs]
-    shown_runs = {id(run.run) for run in runs}
-    others = sum(id(run) not in shown_runs for run in history.runs)
+    parts = [timeline.draw(run, history, context.result.name) for run in runs]
+    drawn = {id(run.run) for run in runs}
+    others = sum(id(run) not in drawn for run in history.runs)
     if others:
-        parts.append(
-            paragraph(
-                f"{count(others, 'other run')} not shown: without outcomes, or too long ago.",
-                class_="aside",
-            )
-        )
+        why = "not shown: without outcomes, or too long ago."
+        parts.append(aside(f"{count(others, 'other run')} {why}"))
     return Section("Timeline of workers", join(parts), order=60)
 
 
@@ -207,18 +169,18 @@ def slowest(context: ReportContext) -> Section | None:
     found = _slowest(context)
     if not found:
         return None
-    rows = []
+    rows: list[list[object]] = []
     for task, seconds in found:
         outcome = context.result.outcome(task)
         labels = ", ".join(f"{k} {shown(v, 24)}" for k, v in outcome.labels.items())
-        cells = [f"{task}", duration(seconds), str(outcome.status), labels]
-        rows.append([*cells, "" if context.by_value(task) else blocks.command(context.repro(task))])
+        again = "" if context.by_value(task) else blocks.command(context.repro(task))
+        rows.append([task, duration(seconds), outcome.status, labels, again])
     heads = ["task", "duration", "status", "parameters", "to repeat"]
     parts = [blocks.table(heads, rows, numbers=[0, 1])]
     if any(context.by_value(task) for task, _ in found):
         words = """A function sent by value is not stored. To run such a task again, call it from
             its script, or move it to a file and run that."""
-        parts.append(paragraph(words, class_="aside"))
+        parts.append(aside(words))
     return Section("Slowest tasks", join(parts), order=70)
 
 
@@ -226,39 +188,36 @@ def spec(context: ReportContext) -> Section:
     """What was run, on what, from which state of the code."""
     recorded = context.recorded
     plan, target = recorded.plan, recorded.target
-    what: list[tuple[str, object]] = [
-        ("batch", recorded.name),
-        (
-            "target",
-            "a list of tasks" if target is None else blocks.cut(context.near(target.ref), MESSAGE),
-        ),
-        ("kind", "" if target is None else _KINDS[target.kind]),
-        ("tasks", f"{recorded.row.total:,}"),
-        ("root seed", str(recorded.seed)),
-        ("digest", element("code", context.result.digest or "none: not finished")),
-    ]
+    ref = "a list of tasks" if target is None else blocks.cut(context.near(target.ref), MESSAGE)
+    what: dict[str, object] = {
+        "batch": recorded.name,
+        "target": ref,
+        "kind": "" if target is None else _KINDS[target.kind],
+        "tasks": f"{recorded.row.total:,}",
+        "root seed": recorded.seed,
+        "digest": element("code", context.result.digest or "none: not finished"),
+    }
+    varied: list[list[object]] = []
     if plan is not None:
-        what.append(("replicates", f"{plan.replicates:,}"))
-        what.append(("common random numbers", "yes" if plan.common_random_numbers else "no"))
+        what["replicates"] = f"{plan.replicates:,}"
+        what["common random numbers"] = "yes" if plan.common_random_numbers else "no"
+        for axis, order in zip(plan.axes, plan.order, strict=True):
+            values = _values(_in_order(axis.values, order), axis.role)
+            varied.append([axis.name, axis.role, values, f"{len(axis.values):,}"])
+        varied += [[name, "fixed", shown(value, 200), "1"] for name, value in plan.fixed.items()]
     parts = [blocks.facts(what)]
-    varied = [
-        [a.name, a.role, _values(_in_order(a.values, order), a.role), f"{len(a.values):,}"]
-        for a, order in (zip(plan.axes, plan.order, strict=True) if plan else ())
-    ]
-    varied += [[k, "fixed", shown(v, 200), "1"] for k, v in (plan.fixed if plan else {}).items()]
     if varied:
         heads = ["parameter", "role", "values", "count"]
         parts += [element("h3", "Parameters"), blocks.table(heads, varied, numbers=[3])]
     defaults, used = msgspec.structs.asdict(Options()), msgspec.structs.asdict(recorded.options)
     changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
-    options = (
-        blocks.facts(changed) if changed else paragraph("All at their defaults.", class_="aside")
-    )
+    options = blocks.facts(changed) if changed else aside("All at their defaults.")
     parts += [element("h3", "Options"), options]
-    run = next((run for run in reversed(context.history.runs) if run.described), None)
+    runs = context.history.runs
+    run = next((run for run in reversed(runs) if run.described), None)
     if run is not None:
-        latest = "Latest run" if run is context.history.runs[-1] else f"RunRecord {run.number}"
-        parts += [element("h3", latest), _described(run.described)]
+        title = "Latest run" if run is runs[-1] else f"Run {run.number}"
+        parts += [element("h3", title), _described(run.described)]
     return Section("What was run", join(parts), order=80)
 
 
@@ -277,39 +236,25 @@ def _in_order(values: Any, order: tuple[int, ...] | None) -> Any:
 
 def _values(values: Any, role: str) -> str:
     if isinstance(values, range):
-        return f"{values.start} to {values[-1]}" + (
-            f" by {values.step}" if values.step != 1 else ""
-        )
-    bare = [value[0] for value in values[:VALUES]] if role == "item" else values[:VALUES]
+        step = f" by {values.step}" if values.step != 1 else ""
+        return f"{values.start} to {values[-1]}{step}"
+    bare = [value[0] if role == "item" else value for value in values[:VALUES]]
     return ", ".join(shown(value, 60) for value in bare) + (", …" if len(values) > VALUES else "")
 
 
 def _described(found: dict[str, Any]) -> Html:
     machine = found["machine"]
-    memory = machine.get("memory")
+    parts = [machine["system"], machine["architecture"], machine.get("processor")]
+    parts.append(count(machine["cores"], "core"))
+    if memory := machine.get("memory"):
+        parts.append(f"{size(memory)} memory")
     return blocks.facts(
         [
             ("command", element("code", found["command"])),
             ("project", found["project"]),
             ("git", git_words(found["git"])),
-            *(
-                (name.capitalize() if name == "python" else name, text)
-                for name, text in found["versions"].items()
-            ),
-            (
-                "machine",
-                ", ".join(
-                    str(part)
-                    for part in (
-                        machine["system"],
-                        machine["architecture"],
-                        machine.get("processor"),
-                        count(machine["cores"], "core"),
-                        size(memory) + " memory" if memory else None,
-                    )
-                    if part
-                ),
-            ),
+            *(("Python" if n == "python" else n, text) for n, text in found["versions"].items()),
+            ("machine", ", ".join(str(part) for part in parts if part)),
         ]
     )
 
@@ -322,7 +267,7 @@ def git_words(git: dict[str, Any] | None) -> Html:
     state = {None: "unknown whether files were changed", 0: "no uncommitted changes"}.get(
         changed, f"{count(changed or 0, 'file')} changed but not committed"
     )
-    return join((element("code", git["commit"][:12]), f" on {git['branch']}, ", state))
+    return join([element("code", git["commit"][:12]), f" on {git['branch']}, ", state])
 
 
 def runs(context: ReportContext) -> Section | None:
@@ -331,25 +276,23 @@ def runs(context: ReportContext) -> Section | None:
     if not found:
         return None
     alive = context.result.engines_alive()
-    rows = []
-    for run in found[-RUNS:]:
-        seconds = None if run.ended is None else run.ended - run.started
-        rows.append(
-            [
-                f"{run.number}",
-                moment(run.started),
-                "" if seconds is None else duration(seconds),
-                run.backend,
-                f"{run.workers}",
-                _end(run, run.engine in alive),
-                "" if run.done is None else f"{run.done:,}",
-                _commit(run),
-            ]
-        )
+    rows = [
+        [
+            run.number,
+            moment(run.started),
+            "" if run.ended is None else duration(run.ended - run.started),
+            run.backend,
+            run.workers,
+            _end(run, run.engine in alive),
+            "" if run.done is None else f"{run.done:,}",
+            _commit(run),
+        ]
+        for run in found[-RUNS:]
+    ]
     heads = ["run", "started", "duration", "backend", "workers", "end", "tasks done", "code"]
     parts = [blocks.table(heads, rows, numbers=[0, 2, 4, 6])]
     if len(found) > RUNS:
-        parts.append(paragraph(f"{len(found) - RUNS:,} earlier runs not listed.", class_="aside"))
+        parts.append(aside(f"{len(found) - RUNS:,} earlier runs not listed."))
     return Section("Runs", join(parts), order=85)
 
 
@@ -366,5 +309,5 @@ def _commit(run: RunRecord) -> str:
     return str(git["commit"])[:7] + ("" if git["changed"] == 0 else "+" if git["changed"] else "?")
 
 
-OWN = (outcome, alerts, failures, timeline, slowest, spec, runs)
+OWN = (outcome, alerts, failures, workers, slowest, spec, runs)
 """The sections of this module; each returns None if it has no content."""

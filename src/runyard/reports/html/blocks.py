@@ -47,6 +47,11 @@ def paragraph(*inner: object, class_: str | None = None) -> Html:
     return element("p", *inner, class_=class_)
 
 
+def aside(*inner: object) -> Html:
+    """A remark in small print."""
+    return paragraph(*inner, class_="aside")
+
+
 def command(text: str) -> Html:
     """A command to copy."""
     return element("code", text, class_="command")
@@ -55,24 +60,20 @@ def command(text: str) -> Html:
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Html:
     """Names and values; those without a value are left out."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
-    shown = [
-        element("div", element("dt", name), element("dd", value))
-        for name, value in items
-        if value not in (None, "")
-    ]
-    return element("dl", *shown, class_="facts")
+    return _pairs("facts", ((name, value, "") for name, value in items if value not in (None, "")))
 
 
 def tiles(pairs: Iterable[tuple[str, object, str]]) -> Html:
     """Key figures: name, figure, and CSS class (`""`, or `bad`)."""
-    return element(
-        "dl",
-        *(
-            element("div", element("dt", name), element("dd", value), class_=kind or None)
-            for name, value, kind in pairs
-        ),
-        class_="tiles",
+    return _pairs("tiles", pairs)
+
+
+def _pairs(class_: str, pairs: Iterable[tuple[str, object, str]]) -> Html:
+    shown = (
+        element("div", element("dt", name), element("dd", value), class_=kind or None)
+        for name, value, kind in pairs
     )
+    return element("dl", *shown, class_=class_)
 
 
 def table(
@@ -85,34 +86,23 @@ def table(
 ) -> Html:
     """Rows under their heads; the columns in `numbers` are aligned right."""
 
-    def cell(tag: str, at: int, value: object, **more: object) -> Html:
-        return element(tag, value, class_="number" if at in numbers else None, **more)
+    def line(cells: Sequence[object], scope: str) -> Html:
+        """A row; with the scope `col` all its cells are heads, with `row` the first one is."""
+        made = []
+        for at, cell in enumerate(cells):
+            tag, of = ("th", scope) if scope == "col" or at == 0 else ("td", None)
+            made.append(element(tag, cell, class_="number" if at in numbers else None, scope=of))
+        return element("tr", *made)
 
-    head = element("tr", *(cell("th", at, text, scope="col") for at, text in enumerate(heads)))
-    body = [
-        element(
-            "tr",
-            *(
-                cell("td" if at else "th", at, value, **({} if at else {"scope": "row"}))
-                for at, value in enumerate(row)
-            ),
-        )
-        for row in rows
-    ]
-    return element(
-        "div",
-        element(
-            "table",
-            element("caption", caption) if caption else "",
-            element("thead", head),
-            element("tbody", *body),
-            class_="sortable" if sortable else None,
-        ),
-        class_="scroll",
-        tabindex=0,
-        role="region",
-        aria_label=caption or " ".join(map(str, heads)),
+    made = element(
+        "table",
+        element("caption", caption) if caption else "",
+        element("thead", line(heads, "col")),
+        element("tbody", *(line(row, "row") for row in rows)),
+        class_="sortable" if sortable else None,
     )
+    label = caption or " ".join(map(str, heads))
+    return element("div", made, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
 def details(summary: object, *inner: object) -> Html:

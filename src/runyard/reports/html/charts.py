@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from runyard.format import count, duration
-from runyard.reports.html.blocks import Html, element, join, number, safe
+from runyard.reports.html.blocks import Html, element, join, number
 
 MOST_TICKS = 5
 NARROWEST = 260
@@ -61,20 +61,19 @@ class Scale:
         scale = cls._stepped(low, high, step, width)
         while not scale.has_room():
             step = round_step(1.01 * MOST_TICKS * step)  # the next one up
-            fewer = cls._stepped(low, high, step, width)
-            scale = fewer if fewer.ticks else scale._alone()
+            wider = cls._stepped(low, high, step, width)
+            if not wider.ticks:
+                return replace(scale, ticks=scale.ticks[:1], labels=scale.labels[:1])
+            scale = wider
         return scale
 
     @classmethod
     def _stepped(cls, low: float, high: float, step: float, width: float) -> Scale:
-        first, last = math.ceil(low / step), math.floor(high / step)
-        places = max(0, -math.floor(math.log10(step) + 1e-9) + (step_head(step) == 2.5))
-        ticks = tuple(k * step for k in range(first, last + 1))
-        labels = tuple(number(t, min(places, 9)) for t in ticks)
-        return cls(low, high, ticks, labels, width=width)
-
-    def _alone(self) -> Scale:
-        return replace(self, ticks=self.ticks[:1], labels=self.labels[:1])
+        head = round(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 3)
+        places = max(0, -math.floor(math.log10(step) + 1e-9) + (head == 2.5))
+        ticks = [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        labels = [number(tick, min(places, 9)) for tick in ticks]
+        return cls(low, high, tuple(ticks), tuple(labels), width=width)
 
     @classmethod
     def of_seconds(cls, low: float, high: float) -> Scale:
@@ -127,11 +126,6 @@ def round_step(span: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10, 20) if span / (m * power) <= MOST_TICKS)
 
 
-def step_head(step: float) -> float:
-    """The leading figures of a step."""
-    return round(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 3)
-
-
 def _short_duration(seconds: float) -> str:
     if seconds >= 3600:
         return f"{number(seconds / 3600)} h"
@@ -162,44 +156,36 @@ def chart(
     zero: bool = False,
 ) -> Html:
     """Rows over one scale, with the ticks below; `key` explains the marks in words."""
-    grid = join(_line(scale.at(tick), "grid") for tick in scale.ticks)
-    if zero:
-        grid = join((grid, _line(scale.at(0.0), "zero")))
-    body = [
-        element(
-            "div",
-            element("div", row.label, class_="label"),
-            _svg(join((grid, row.marks)), row.height, row.spoken or f"{row.label}: {row.note}"),
-            element("div", row.note, class_="note"),
-            class_="row",
-        )
-        for row in rows
+    lines = [(tick, "grid") for tick in scale.ticks] + ([(0.0, "zero")] if zero else [])
+    grid = join(_line(kind, scale.at(at), scale.at(at), 0, "100%") for at, kind in lines)
+    ticks = [
+        element("text", label, x=scale.at(tick), y=13, text_anchor=scale.anchor(tick, label))
+        for tick, label in zip(scale.ticks, scale.labels, strict=True)
     ]
+    under = element("div", element("svg", *ticks, height=18, aria_hidden="true"), class_="ticks")
     return element(
         "figure",
         element("figcaption", title),
-        *body,
-        _ticks(scale, axis),
+        *(_row(row, grid) for row in rows),
+        element("div", under, element("div", axis, class_="axis"), class_="row scale"),
         element("p", key, class_="key") if key else "",
         class_="chart",
     )
 
 
-def _ticks(scale: Scale, axis: str) -> Html:
-    marks = [
-        element("text", label, x=scale.at(tick), y=13, text_anchor=scale.anchor(tick, label))
-        for tick, label in zip(scale.ticks, scale.labels, strict=True)
-    ]
-    ends = element("div", element("svg", *marks, height=18, aria_hidden="true"), class_="ticks")
-    return element("div", ends, element("div", axis, class_="axis"), class_="row scale")
+def _row(row: Row, grid: Html) -> Html:
+    spoken = row.spoken or f"{row.label}: {row.note}"
+    return element(
+        "div",
+        element("div", row.label, class_="label"),
+        element("svg", grid, row.marks, height=row.height, role="img", aria_label=spoken),
+        element("div", row.note, class_="note"),
+        class_="row",
+    )
 
 
-def _svg(marks: Html, height: int, spoken: str) -> Html:
-    return element("svg", marks, height=height, role="img", aria_label=spoken)
-
-
-def _line(x: str, kind: str) -> Html:
-    return Html(f'<line class="{kind}" x1="{x}" x2="{x}" y1="0" y2="100%"/>')
+def _line(kind: str, x1: str, x2: str, y1: object, y2: object) -> Html:
+    return element("line", class_=kind, x1=x1, x2=x2, y1=y1, y2=y2)
 
 
 # Marks
@@ -217,14 +203,13 @@ def outline(
         if share > 0 and not now:
             now = 1  # a few must be visible
         if now != level:
-            steps.append(f"H{_short(at * step)}V{100 - now}")
+            steps.append(f"H{f'{at * step:.1f}'.removesuffix('.0')}V{100 - now}")
             level = now
-    path = f"M0 100{''.join(steps)}H{_WIDE}V100Z"
-    return Html(
-        f'<svg x="{100 * left:.2f}%" y="{top:g}" width="{100 * width:.2f}%" height="{height:g}" '
-        f'viewBox="0 0 {_WIDE} 100" preserveAspectRatio="none">'
-        f'<path class="bars" d="{path}"/></svg>'
-    )
+    return element(
+        "svg", element("path", class_="bars", d=f"M0 100{''.join(steps)}H{_WIDE}V100Z"),
+        x=f"{100 * left:.2f}%", y=f"{top:g}", width=f"{100 * width:.2f}%", height=f"{height:g}",
+        viewBox=f"0 0 {_WIDE} 100", preserveAspectRatio="none",
+    )  # fmt: skip
 
 
 def span(
@@ -238,25 +223,21 @@ def span(
 ) -> Html:
     """A bar from one value to another."""
     width = 100 * (scale.share(high) - scale.share(low))
-    tooltip = element("title", title) if title else ""
     apart = " apart" if width > 0.5 else ""  # room for a seam between neighbours
-    return Html(
-        f'<rect class="{safe(kind)}{apart}" x="{scale.at(low)}" width="{max(width, 0.15):.2f}%" '
-        f'y="{y:g}" height="{height:g}">{tooltip}</rect>'
-    )
+    return element(
+        "rect", _tooltip(title), class_=kind + apart, x=scale.at(low),
+        width=f"{max(width, 0.15):.2f}%", y=f"{y:g}", height=f"{height:g}",
+    )  # fmt: skip
 
 
 def interval(scale: Scale, low: float, middle: float, high: float, y: float) -> Html:
     """A whisker with a diamond at its middle."""
-    parts: list[str] = []
+    parts = []
     if math.isfinite(low) and math.isfinite(high):
         left, right = scale.at(low), scale.at(high)
-        parts.append(f'<line class="whisker" x1="{left}" x2="{right}" y1="{y:g}" y2="{y:g}"/>')
-        parts += [
-            f'<line class="whisker" x1="{x}" x2="{x}" y1="{y - 4:g}" y2="{y + 4:g}"/>'
-            for x in (left, right)
-        ]
-    return Html("".join([*parts, mark("diamond", scale.at(middle), y)]))
+        parts = [_line("whisker", left, right, f"{y:g}", f"{y:g}")]
+        parts += [_line("whisker", x, x, f"{y - 4:g}", f"{y + 4:g}") for x in (left, right)]
+    return join([*parts, mark("diamond", scale.at(middle), y)])
 
 
 SHAPES = {
@@ -271,19 +252,23 @@ SHAPES = {
 
 def mark(shape: str, x: str, y: float, title: str = "") -> Html:
     """One of `SHAPES` at a place."""
-    tooltip = element("title", title) if title else ""
-    return Html(
-        f'<svg class="mark" x="{safe(x)}" y="{y:g}"><path class="{shape}" d="{SHAPES[shape]}"/>'
-        f"{tooltip}</svg>"
-    )
+    return element("svg", _shape(shape), _tooltip(title), class_="mark", x=x, y=f"{y:g}")
 
 
 def sign(shape: str) -> Html:
     """One of `SHAPES` for a line of text, as in a key."""
-    return Html(
-        f'<svg class="sign" width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true">'
-        f'<path class="{shape}" d="{SHAPES[shape]}"/></svg>'
-    )
+    return element(
+        "svg", _shape(shape), class_="sign", width=12, height=12, viewBox="-6 -6 12 12",
+        aria_hidden="true",
+    )  # fmt: skip
+
+
+def _shape(name: str) -> Html:
+    return element("path", class_=name, d=SHAPES[name])
+
+
+def _tooltip(text: str) -> Html | str:
+    return element("title", text) if text else ""
 
 
 # Whole charts that sections and doors share
@@ -332,7 +317,3 @@ def histogram(
     spoken = f"{title}: {count(total, 'value')} from {number(edges[0])} to {number(edges[-1])}"
     row = Row("", marks, f"n = {total:,}", height=80, spoken=spoken)
     return chart(title, [row], scale, axis=axis)
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,16 +109,17 @@ class ReportContext:
     @cached_property
     def groups(self) -> list[Group]:
         """Summaries by everything that tasks differ by, where that gives a table one can read."""
-        cells = 1
-        chosen = []
+        cells, chosen = 1, []
         for name in self.axes:
             cells *= len(self.result.coordinates[name].values)
-            if self._by:
-                _refuse_many(cells)
-                chosen.append(name)
             # A group of one task has nothing to summarise.
-            elif cells <= MOST_CELLS and 2 * cells <= self.stats.completed:
+            if self._by or (cells <= MOST_CELLS and 2 * cells <= self.stats.completed):
                 chosen.append(name)
+        if self._by and cells > MOST_ASKED:
+            raise UsageError(
+                f"--by gives {cells:,} groups, but a report shows at most {MOST_ASKED}",
+                hint="choose parameters with fewer values; `runyard results --by` lists any number",
+            )
         return self.result.summaries(self.metrics, chosen)
 
     @cached_property
@@ -151,33 +152,20 @@ class ReportContext:
 Maker = Callable[[ReportContext], Section | None]
 
 
-def _refuse_many(groups: int) -> None:
-    if groups > MOST_ASKED:
-        raise UsageError(
-            f"--by gives {groups:,} groups, but a report shows at most {MOST_ASKED}",
-            hint="choose parameters with fewer values; `runyard results --by` lists any number",
-        )
-
-
-@dataclass
-class _Registry:
-    makers: list[tuple[Callable[[StoredBatch], bool], Maker]] = field(default_factory=list)
-
-
-_REGISTRY = _Registry()
+_REGISTERED: list[tuple[Callable[[StoredBatch], bool], Maker]] = []
 
 
 def register(matches: Callable[[StoredBatch], bool], maker: Maker) -> None:
     """Add a section to the reports of every batch that matches; adding it twice has no effect."""
-    if (matches, maker) not in _REGISTRY.makers:
-        _REGISTRY.makers.append((matches, maker))
+    if (matches, maker) not in _REGISTERED:
+        _REGISTERED.append((matches, maker))
 
 
 def unregister(maker: Maker) -> None:
     """The inverse of `register`."""
-    _REGISTRY.makers = [(m, each) for m, each in _REGISTRY.makers if each is not maker]
+    _REGISTERED[:] = [each for each in _REGISTERED if each[1] is not maker]
 
 
 def registered(recorded: StoredBatch) -> Iterable[Maker]:
     """What was registered for a batch like this one."""
-    return [maker for matches, maker in _REGISTRY.makers if matches(recorded)]
+    return [maker for matches, maker in _REGISTERED if matches(recorded)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.html import blocks, charts
-from runyard.reports.html.blocks import Html, element, join, number, paragraph, shown
+from runyard.reports.html.blocks import Html, element, join, number, shown
 from runyard.reports.html.context import MOST_GROUPS, ReportContext, Section
 from runyard.reports.metrics import histograms
 
 if TYPE_CHECKING:
     from runyard.reports.comparing import Compared
-    from runyard.reports.metrics import Group
     from runyard.stats.compare_result import Comparison
     from runyard.stats.intervals import Interval
     from runyard.stats.summary import Summary
@@ -30,84 +29,99 @@ ALL_PAIRS = 4  # groups; with more of them, each is compared with the first one 
 MOST_COMPARED = 12  # charts
 
 
+class GroupFigures(NamedTuple):
+    """One metric of one group."""
+
+    label: str
+    cells: list[object]  # its coordinates, in a table
+    summary: Summary
+    interval: Interval | None  # of its mean; None for a single value
+
+
 def metrics(context: ReportContext) -> Section | None:
     """Each metric by group: its distribution and a table."""
-    if not context.metrics or not any(s.count for s in context.whole.summaries.values()):
-        return None
     parts: list[Html] = []
     for name in context.metrics:
         if context.whole.summaries[name].count:
             parts += _metric(context, name)
+    if not parts:
+        return None
     if context.other_metrics:
-        more = context.command("report", context.result.name, "--metric", "NAME")
-        parts.append(
-            paragraph(
-                f"{count(context.other_metrics, 'more metric')} not shown; choose with ",
-                blocks.command(more),
-                class_="aside",
-            )
-        )
+        parts.append(_more(context, count(context.other_metrics, "more metric"), "--metric"))
     return Section("Metrics", join(parts), order=30)
 
 
+def _more(context: ReportContext, what: str, *options: str) -> Html:
+    words = [word for option in options for word in (option, "NAME")]
+    command = blocks.command(context.command("report", context.result.name, *words))
+    return blocks.aside(f"{what} not shown; choose with ", command)
+
+
 def _metric(context: ReportContext, name: str) -> list[Html]:
-    groups = [g for g in context.groups if g.summaries[name].count]
-    whole = context.whole.summaries[name]
-    percent = f"{100 * context.level:g} %"
+    whole, percent = context.whole.summaries[name], f"{100 * context.level:g} %"
+    groups = [
+        GroupFigures(
+            label_of(group.labels),
+            [shown(value) for value in group.labels.values()] or ["all tasks"],
+            summary,
+            _interval(context, whole, summary),
+        )
+        for group in context.groups
+        if (summary := group.summaries[name]).count
+    ]
     if whole.rate is None:
-        rows, heads = _means(context, groups, name), ["mean", f"± {percent}", *_SHAPE, "n"]
+        chart, rows = _distribution(context, groups, name), _means(groups)
+        heads = ["mean", f"± {percent}", "sd", "median", "min", "max", "n"]
         about = f"mean ± {percent} interval of the mean"
     else:
-        rows, heads = _rates(context, groups, name), ["rate", percent, "true", "n"]
+        chart, rows = _rate_plot(groups, name), _rates(groups)
+        heads = ["rate", percent, "true", "n"]
         about = f"true or false: the rate of true with its {percent} interval"
     if whole.missing:
         about += f"; {count(whole.missing, 'task')} without a value"
-    labels = list(groups[0].labels) or [""]
+    labels = list(context.groups[0].labels) or [""]
     numbers = range(len(labels), len(labels) + len(heads))
-    return [
-        element("h3", name),
-        _spread(context, groups, name),
-        blocks.table([*labels, *heads], rows, numbers=numbers, sortable=len(rows) > 3),
-        paragraph(about, class_="aside"),
-    ]
+    table = blocks.table([*labels, *heads], rows, numbers=numbers, sortable=len(rows) > 3)
+    return [element("h3", name), chart, table, blocks.aside(about)]
 
 
-_SHAPE = ("sd", "median", "min", "max")
+def _interval(context: ReportContext, whole: Summary, summary: Summary) -> Interval | None:
+    """The interval of a group's mean; a rate's only where the whole metric is a rate."""
+    from runyard.stats.intervals import t_interval
+
+    if whole.rate is None:
+        return t_interval(summary.moments, context.level) if summary.count > 1 else None
+    return summary.interval(context.level)
 
 
-def _means(context: ReportContext, groups: Sequence[Group], name: str) -> list[list[object]]:
-    found = [(g, s := g.summaries[name], _interval(context, name, s)) for g in groups]
-    halves = [i.half for _, _, i in found if i is not None and i.half > 0]
+def _means(groups: Sequence[GroupFigures]) -> list[list[object]]:
+    halves = [g.interval.half for g in groups if g.interval is not None and g.interval.half > 0]
     places = blocks.decimals(min(halves)) if halves else None
-    spreads = [s.moments.sd for _, s, _ in found if s.count > 1 and s.moments.sd > 0]
+    spreads = [
+        s.moments.sd for s in (g.summary for g in groups) if s.count > 1 and s.moments.sd > 0
+    ]
     wide = blocks.decimals(min(spreads, default=0.0)) or None
     rows = []
-    for group, summary, interval in found:
-        moments, median = summary.moments, summary.quantiles.median
+    for _, cells, summary, interval in groups:
+        moments = summary.moments
         half = "" if interval is None else f"± {number(interval.half, places)}"
-        shape = (moments.sd, median, moments.minimum, moments.maximum)
+        shape = (moments.sd, summary.quantiles.median, moments.minimum, moments.maximum)
         figures = [number(summary.mean, places), half, *(number(v, wide) for v in shape)]
-        figures.append(f"{summary.count:,}")
-        rows.append([*_named(group), *figures])
+        rows.append([*cells, *figures, f"{summary.count:,}"])
     return rows
 
 
-def _rates(context: ReportContext, groups: Sequence[Group], name: str) -> list[list[object]]:
+def _rates(groups: Sequence[GroupFigures]) -> list[list[object]]:
     rows = []
-    for group in groups:
-        summary = group.summaries[name]
-        interval, rate = summary.interval(context.level), summary.rate
+    for _, cells, summary, interval in groups:
+        rate = summary.rate
         assert interval is not None
         assert rate is not None
         places = blocks.decimals(interval.half)
         ends = f"{number(interval.low, places)} to {number(interval.high, places)}"
         figures = [number(rate.value, places), ends, f"{rate.successes:,}", f"{rate.total:,}"]
-        rows.append([*_named(group), *figures])
+        rows.append([*cells, *figures])
     return rows
-
-
-def _named(group: Group) -> list[object]:
-    return [shown(value) for value in group.labels.values()] or ["all tasks"]
 
 
 def label_of(labels: dict[str, Any]) -> str:
@@ -121,68 +135,42 @@ def label_of(labels: dict[str, Any]) -> str:
 # Distributions
 
 
-def _spread(context: ReportContext, groups: Sequence[Group], name: str) -> Html:
-    whole = context.whole.summaries[name]
-    notes = [_note(context, name, g.summaries[name]) for g in groups]
-    if whole.rate is not None:
-        return _rate_plot(context, groups, name, notes)
-    edges = bin_edges(whole)
-    if edges is None or all(g.summaries[name].moments.sd == 0 for g in groups):
-        return Html("")
-    made = histograms(context.result, name, list(groups[0].labels), edges)
-    held = [n for g, n in zip(context.groups, made, strict=True) if g.summaries[name].count]
-    scale = charts.Scale.over((edges[0], edges[-1]))
+def _rate_plot(groups: Sequence[GroupFigures], name: str) -> Html:
     rows = []
-    for group, counts, note in zip(groups, held, notes, strict=True):
-        summary = group.summaries[name]
-        outside = summary.count - int(counts.sum())
-        interval = _interval(context, name, summary)
-        low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
-        shares = (counts / max(counts.max(), 1)).tolist()
-        marks = join(
-            (
-                charts.outline(scale, edges[0], edges[-1], shares, 32, 2),
-                charts.interval(scale, low, summary.mean, high, 42),
-            )
-        )
-        beyond = f", {outside:,} outside" if outside else ""
-        rows.append(charts.Row(label_of(group.labels), marks, note + beyond, height=50))
-    by = "" if len(rows) == 1 else " by group"
-    key = join((charts.sign("diamond"), f" mean, with its {100 * context.level:g} % interval"))
-    return charts.chart(f"Distribution of {name}{by}", rows, scale, axis=name, key=key)
-
-
-def _rate_plot(
-    context: ReportContext, groups: Sequence[Group], name: str, notes: Sequence[str]
-) -> Html:
-    rows = []
-    for group, note in zip(groups, notes, strict=True):
-        summary = group.summaries[name]
-        interval = summary.interval(context.level)
+    for label, _, summary, interval in groups:
+        rate = summary.rate
         assert interval is not None
-        rows.append(
-            charts.Estimate(label_of(group.labels), interval.low, summary.mean, interval.high, note)
-        )
+        assert rate is not None
+        mean = number(summary.mean, blocks.decimals(interval.half) or None)
+        note = f"{mean}: {rate.successes:,} of {rate.total:,}"
+        rows.append(charts.Estimate(label, interval.low, summary.mean, interval.high, note))
     return charts.interval_plot(f"Rate of {name}", rows, axis=f"rate of {name}")
 
 
-def _interval(context: ReportContext, name: str, summary: Summary) -> Interval | None:
-    """The interval of a group's mean; a rate's only where the whole metric is a rate."""
-    from runyard.stats.intervals import t_interval
-
-    if context.whole.summaries[name].rate is None:
-        return t_interval(summary.moments, context.level) if summary.count > 1 else None
-    return summary.interval(context.level)
-
-
-def _note(context: ReportContext, name: str, summary: Summary) -> str:
-    rate = context.whole.summaries[name].rate and summary.rate
-    interval = _interval(context, name, summary)
-    places = None if interval is None else blocks.decimals(interval.half) or None
-    if rate is not None:
-        return f"{number(summary.mean, places)}: {rate.successes:,} of {rate.total:,}"
-    half = "" if interval is None or not interval.half else f" ± {number(interval.half, places)}"
-    return f"{number(summary.mean, places)}{half}, n\u00a0{summary.count:,}"
+def _distribution(context: ReportContext, groups: Sequence[GroupFigures], name: str) -> Html:
+    edges = bin_edges(context.whole.summaries[name])
+    if edges is None or all(group.summary.moments.sd == 0 for group in groups):
+        return Html("")
+    made = histograms(context.result, name, list(context.groups[0].labels), edges)
+    held = [n for g, n in zip(context.groups, made, strict=True) if g.summaries[name].count]
+    scale = charts.Scale.over((edges[0], edges[-1]))
+    rows = []
+    for (label, _, summary, interval), counts in zip(groups, held, strict=True):
+        low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
+        shares = (counts / max(counts.max(), 1)).tolist()
+        bars = charts.outline(scale, edges[0], edges[-1], shares, 32, 2)
+        marks = join([bars, charts.interval(scale, low, summary.mean, high, 42)])
+        places = None if interval is None else blocks.decimals(interval.half) or None
+        note = number(summary.mean, places)
+        if interval is not None and interval.half:
+            note += f" ± {number(interval.half, places)}"
+        note += f", n\u00a0{summary.count:,}"
+        if outside := summary.count - int(counts.sum()):
+            note += f", {outside:,} outside"
+        rows.append(charts.Row(label, marks, note, height=50))
+    by = "" if len(rows) == 1 else " by group"
+    key = join([charts.sign("diamond"), f" mean, with its {100 * context.level:g} % interval"])
+    return charts.chart(f"Distribution of {name}{by}", rows, scale, axis=name, key=key)
 
 
 def bin_edges(summary: Summary) -> NDArray[np.float64] | None:
@@ -220,14 +208,8 @@ def comparison(context: ReportContext) -> Section | None:
     if not parts:
         return None
     if left_out:
-        more = context.command("report", context.result.name, "--metric", "NAME", "--by", "NAME")
-        parts.append(
-            paragraph(
-                f"{count(left_out, 'more comparison')} not shown; choose with ",
-                blocks.command(more),
-                class_="aside",
-            )
-        )
+        more = count(left_out, "more comparison")
+        parts.append(_more(context, more, "--metric", "--by"))
     return Section("Comparison", join(parts), order=40)
 
 
@@ -273,17 +255,21 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
         low, high = each.interval.low, each.interval.high
         rows.append(charts.Estimate(label, low, each.effect, high, _effect(each)))
     significant = sum(each.shown for each in found)
-    title = f"Difference in {name}: significant in {significant} of {len(found)} comparisons"
+    result = f"significant in {significant} of {len(found)} comparisons"
     if len(found) == 1:
-        title = f"Difference in {name}: {'significant' if significant else 'not significant'}"
-    correction = found[0].correction
-    key = (
-        f"difference with its {100 * context.level:g} % interval; significant if it excludes zero; "
-        + ("compared in pairs" if found[0].paired else "compared as independent groups")
-        + f"; p from {found[0].method}"
-        + (f", adjusted for {len(found)} comparisons by {correction}" if correction else "")
-    )
-    return charts.interval_plot(title, rows, axis=f"difference in {name}", zero=True, key=key)
+        result = "significant" if significant else "not significant"
+    first = found[0]
+    key = [
+        f"difference with its {100 * context.level:g} % interval",
+        "significant if it excludes zero",
+        "compared in pairs" if first.paired else "compared as independent groups",
+        f"p from {first.method}",
+    ]
+    title, of = f"Difference in {name}: {result}", f"difference in {name}"
+    keys = "; ".join(key)
+    if first.correction:
+        keys += f", adjusted for {len(found)} comparisons by {first.correction}"
+    return charts.interval_plot(title, rows, axis=of, zero=True, key=keys)
 
 
 def in_words(found: Comparison) -> str:
@@ -311,6 +297,5 @@ def _effect(found: Comparison) -> str:
     size = f"{'+' if found.effect > 0 else ''}{number(found.effect, places)}"
     if half > 0:
         size += f" ± {number(half, places)}"
-    p = found.p if found.p_adjusted is None else found.p_adjusted
-    chance = "< 0.001" if p < 0.001 else f"= {p:.2g}"
+    chance = "< 0.001" if found.p_final < 0.001 else f"= {found.p_final:.2g}"
     return f"{size}, " + f"p {chance}".replace(" ", "\u00a0")

@@ -6,7 +6,6 @@ The log may hold millions of lines; what is kept of them here is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,19 +63,54 @@ class RunHistory:
 
     def take(self, event: dict[str, Any]) -> None:
         """Take in one event."""
-        reader = _READERS.get(str(event.get("event")))
-        if reader is not None:
-            reader(self, event)
+        match event.get("event"):
+            case "BatchStarted":
+                names = ("engine", "at", "backend", "workers")
+                self.runs.append(RunRecord(len(self.runs) + 1, *(event[name] for name in names)))
+            case "RunDescribed":
+                if (run := self.run_of(event["engine"])) is not None:
+                    run.described = event
+            case "BatchFinished" | "BatchStopped":
+                if (run := self.run_of(event["engine"])) is not None:
+                    run.ended = event["at"]
+                    run.reason = event.get("reason", "finished")
+                    run.done = event["completed"] + event["failed"] + event["cancelled"]
+            case "TaskRetried":
+                self.retries[event["error"]] += 1
+                if len(self.retried) < MOST_MOMENTS:
+                    self.retried.append((event["engine"], event["at"]))
+            case _:
+                self._take_alert(event)
 
-    def alert(self, event: dict[str, Any], kind: str, level: str, text: str) -> None:
+    def _take_alert(self, event: dict[str, Any]) -> None:
+        match event.get("event"):
+            case "WorkerLost":
+                if len(self.lost) < MOST_MOMENTS:
+                    lost = event["engine"], event["at"], event["worker"], event["reason"]
+                    self.lost.append(lost)
+                self._alert(event, "lost worker", "warning", event["reason"])
+            case "Notice":
+                self._alert(event, "notice", event["level"], event["text"])
+            case "CodeChanged":
+                self._alert(event, "changed code", event["level"], event["text"])
+            case "TaskEmitted":
+                self._emitted(event)
+
+    def _emitted(self, event: dict[str, Any]) -> None:
+        data = event.get("data") or {}
+        level = str(data.get("level", "")).lower()
+        if event["kind"] == "alert" or level in LOUD:
+            message = [str(data["message"])] if "message" in data else []
+            rest = [f"{k}={v}" for k, v in data.items() if k not in ("level", "message")]
+            self._alert(event, event["kind"], level or "warning", " ".join(message + rest))
+
+    def _alert(self, event: dict[str, Any], kind: str, level: str, text: str) -> None:
         """Record a message; a repeated one is counted."""
         key = cut(kind, LONGEST), cut(level, LONGEST), cut(text, LONGEST)
-        if key not in self.alerts:
-            if len(self.alerts) >= MOST_ALERTS:
-                self.more_alerts += 1
-                return
-            self.alerts[key] = Alert(*key, event["at"])
-        found = self.alerts[key]
+        if key not in self.alerts and len(self.alerts) >= MOST_ALERTS:
+            self.more_alerts += 1
+            return
+        found = self.alerts.setdefault(key, Alert(*key, event["at"]))
         found.count += 1
         task = event.get("task")
         if task is not None and len(found.tasks) < EXAMPLES:
@@ -91,76 +125,8 @@ def read_history(path: Path) -> RunHistory:
     """Read the history, as far as the log is intact."""
     history = RunHistory()
     try:
-        for event in _events(path):
+        for event in read(path) if path.exists() else ():
             history.take(event)
     except RunyardError as error:
         history.trouble = error.message
     return history
-
-
-def _events(path: Path) -> Iterable[dict[str, Any]]:
-    found: Iterator[dict[str, Any]] = read(path) if path.exists() else iter(())
-    return found
-
-
-def _started(history: RunHistory, event: dict[str, Any]) -> None:
-    number = len(history.runs) + 1
-    run = RunRecord(number, event["engine"], event["at"], event["backend"], event["workers"])
-    history.runs.append(run)
-
-
-def _described(history: RunHistory, event: dict[str, Any]) -> None:
-    run = history.run_of(event["engine"])
-    if run is not None:
-        run.described = event
-
-
-def _ended(history: RunHistory, event: dict[str, Any]) -> None:
-    run = history.run_of(event["engine"])
-    if run is not None:
-        run.ended = event["at"]
-        run.reason = event.get("reason", "finished")
-        run.done = event["completed"] + event["failed"] + event["cancelled"]
-
-
-def _retried(history: RunHistory, event: dict[str, Any]) -> None:
-    history.retries[event["error"]] += 1
-    if len(history.retried) < MOST_MOMENTS:
-        history.retried.append((event["engine"], event["at"]))
-
-
-def _lost(history: RunHistory, event: dict[str, Any]) -> None:
-    if len(history.lost) < MOST_MOMENTS:
-        history.lost.append((event["engine"], event["at"], event["worker"], event["reason"]))
-    history.alert(event, "lost worker", "warning", event["reason"])
-
-
-def _notice(history: RunHistory, event: dict[str, Any]) -> None:
-    history.alert(event, "notice", event["level"], event["text"])
-
-
-def _code_changed(history: RunHistory, event: dict[str, Any]) -> None:
-    history.alert(event, "changed code", event["level"], event["text"])
-
-
-def _emitted(history: RunHistory, event: dict[str, Any]) -> None:
-    data = event.get("data") or {}
-    level = str(data.get("level", "")).lower()
-    if event["kind"] == "alert" or level in LOUD:
-        rest = {key: value for key, value in data.items() if key not in ("level", "message")}
-        message = [str(data["message"])] if "message" in data else []
-        text = " ".join(message + [f"{key}={value}" for key, value in rest.items()])
-        history.alert(event, event["kind"], level or "warning", text)
-
-
-_READERS = {
-    "BatchStarted": _started,
-    "RunDescribed": _described,
-    "BatchFinished": _ended,
-    "BatchStopped": _ended,
-    "TaskRetried": _retried,
-    "WorkerLost": _lost,
-    "Notice": _notice,
-    "CodeChanged": _code_changed,
-    "TaskEmitted": _emitted,
-}

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 from runyard import clock
 from runyard.format import count, duration
 from runyard.reports.html import account, findings
-from runyard.reports.html.blocks import (
-    Html,
-    command,
-    cut,
-    element,
-    join,
-    moment,
-    paragraph,
-)
-from runyard.reports.html.context import Maker, ReportContext, Section, registered
+from runyard.reports.html.blocks import Html, aside, command, cut, element, moment, paragraph
+from runyard.reports.html.context import Maker, ReportContext, registered
 from runyard.reports.versions import mixed_lines
 from runyard.spaces import whole_file
 
@@ -30,8 +22,15 @@ if TYPE_CHECKING:
 FILE = "report.html"
 OWN: Sequence[Maker] = (*account.OWN, findings.metrics, findings.comparison)
 
-# Browsers that honour this make no requests, no matter what the page contains.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+# Browsers that honour the policy make no requests, no matter what the page contains.
+_META = Html(
+    '<meta charset="utf-8">'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark">'
+    '<link rel="icon" href="data:,">'
+)
 
 
 def write_report(
@@ -44,7 +43,7 @@ def write_report(
     sections: Iterable[Maker] = (),
     yard: str | None = None,
 ) -> Path:
-    """Write a batch's report; where it is.
+    """Write a batch's report; return its path.
 
     `folder` is the batch's own: its audit log is there, and the report by default. `metrics` and
     `by` choose what is shown; `sections` come besides those that were registered for batches like
@@ -63,48 +62,53 @@ def page(context: ReportContext, sections: Iterable[Maker] = ()) -> str:
     makers = [*OWN, *registered(context.recorded), *sections]
     made = [section for maker in makers if (section := maker(context)) is not None]
     ordered = sorted(made, key=lambda section: section.order)
-    here = files("runyard.reports.html")
-    style = Html(here.joinpath("report.css").read_text(encoding="utf-8"))
-    script = Html(here.joinpath("report.js").read_text(encoding="utf-8"))
-    head = element(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        Html('<link rel="icon" href="data:,">'),
-        element("title", f"{context.result.name} · Runyard report"),
-        element("style", style),
+    style, script = (
+        Html(files("runyard.reports.html").joinpath(name).read_text(encoding="utf-8"))
+        for name in ("report.css", "report.js")
     )
-    body = element(
-        "body",
-        element("header", *_head(context), _contents(ordered)),
-        element("main", *(_section(at, each) for at, each in enumerate(ordered))),
-        element("footer", *_foot()),
-        element("script", script),
+    title = element("title", f"{context.result.name} · Runyard report")
+    links = [
+        element("li", element("a", section.title, href=f"#section-{at}"))
+        for at, section in enumerate(ordered)
+    ]
+    contents = element("nav", element("ul", *links), aria_label="Contents")
+    body = [
+        element("section", element("h2", section.title), section.html, id=f"section-{at}")
+        for at, section in enumerate(ordered)
+    ]
+    written = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
+    foot = paragraph(written, "This file is self-contained and makes no requests.")
+    html = element(
+        "html",
+        element("head", _META, title, element("style", style)),
+        element(
+            "body",
+            element("header", *_head(context), contents),
+            element("main", *body),
+            element("footer", foot),
+            element("script", script),
+        ),
+        lang="en",
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return f"<!doctype html>\n{html}\n"
 
 
 def _head(context: ReportContext) -> list[Html]:
     stats, row = context.stats, context.recorded.row
     state = f"{stats.completed:,} of {count(stats.total, 'task')} completed"
-    if stats.failed:
-        state += f", {stats.failed:,} failed"
-    if stats.cancelled:
-        state += f", {stats.cancelled:,} cancelled"
+    for name in ("failed", "cancelled"):
+        if number := getattr(stats, name):
+            state += f", {number:,} {name}"
     when = f"Started {moment(row.started)}" if row.started else "Not started yet"
-    parts = [
-        element("p", "Runyard report", class_="kind"),
+    return [
+        paragraph("Runyard report", class_="kind"),
         element("h1", context.result.name),
         paragraph(_what(context), class_="what"),
-        element("p", state, class_="state"),
-        paragraph(f"{when}; {duration(stats.seconds)} of run time.", class_="aside"),
+        paragraph(state, class_="state"),
+        aside(f"{when}; {duration(stats.seconds)} of run time."),
+        *(paragraph(f"{w}.", class_="warning") for w in mixed_lines(context.result.mixed_code)),
+        *_unfinished(context),
     ]
-    mixed = [
-        paragraph(f"{line}.", class_="warning") for line in mixed_lines(context.result.mixed_code)
-    ]
-    return [*parts, *mixed, *_unfinished(context)]
 
 
 def _what(context: ReportContext) -> str:
@@ -130,49 +134,25 @@ def _unfinished(context: ReportContext) -> list[Html]:
         return []
     why = ""
     if context.stats.workers:
-        why = "it is running now"
+        why = "; it is running now"
     elif runs and runs[-1].reason:
-        why = f"its last run ended early: {runs[-1].reason}"
+        why = f"; its last run ended early: {runs[-1].reason}"
     elif runs:
-        why = "its last run ended unexpectedly"
-    again: list[object] = [
-        " To continue: ",
-        command(context.command("resume", context.result.name)),
-    ]
-    if context.by_value():
-        again = [" To continue, run its script again."]
-    unfinished = (
-        f" {count(row.pending, 'task')} of {row.total:,} {_have(row.pending)} no outcome yet"
-    )
+        why = "; its last run ended unexpectedly"
+    again: list[object] = []
+    if not context.stats.workers:
+        again = [" To continue: ", command(context.command("resume", context.result.name))]
+        if context.by_value():
+            again = [" To continue, run its script again."]
+    have = "has" if row.pending == 1 else "have"
     return [
         element(
             "p",
             element("strong", "Not finished."),
-            f"{unfinished}{'; ' if why else ''}{why}.",
+            f" {count(row.pending, 'task')} of {row.total:,} {have} no outcome yet{why}.",
             " The figures below cover what is recorded so far.",
-            *([] if context.stats.workers else again),
+            *again,
             class_="warning",
             role="status",
         )
     ]
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
-
-
-def _contents(sections: Sequence[Section]) -> Html:
-    links = [
-        element("li", element("a", section.title, href=f"#section-{at}"))
-        for at, section in enumerate(sections)
-    ]
-    return element("nav", element("ul", *links), aria_label="Contents")
-
-
-def _section(at: int, section: Section) -> Html:
-    return element("section", element("h2", section.title), section.html, id=f"section-{at}")
-
-
-def _foot() -> list[Html]:
-    written = f"Written {moment(clock.now())} by Runyard {version('runyard')}. "
-    return [paragraph(join((written, "This file is self-contained and makes no requests.")))]

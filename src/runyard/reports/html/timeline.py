@@ -6,9 +6,9 @@ has the same size for a hundred tasks and for ten million.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,28 +39,44 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass
-class TaskBar:
-    """One task, to be drawn by itself or marked."""
+class Tasks(NamedTuple):
+    """Some tasks that ran on a worker, as columns."""
 
-    task: int
-    start: float  # seconds from the run's start
-    seconds: float
-    failed: bool
-    retried: bool
+    task: NDArray[Any]
+    engine: NDArray[Any]
+    lane: NDArray[Any]
+    start: NDArray[Any]
+    seconds: NDArray[Any]
+    failed: NDArray[Any]  # booleans, as is the next
+    retried: NDArray[Any]
+
+    def where(self, rows: NDArray[np.bool_]) -> Tasks:
+        """Some of them."""
+        return Tasks(*(column[rows] for column in self))
 
 
 @dataclass
 class Lane:
-    """One worker of one run."""
+    """One worker of one run; times are seconds from the run's start."""
 
     number: int
-    busy: Floats  # seconds in each part of the run
+    busy: Floats = field(default_factory=lambda: np.zeros(BINS))  # seconds in each part
     tasks: int = 0
-    last: float = 0.0  # when its last task ended, in seconds from the run's start
+    last: float = 0.0  # when its last task ended
     failed: Ints = field(default_factory=lambda: np.zeros(MARKS, np.int64))
-    retried: Ints = field(default_factory=lambda: np.zeros(MARKS, np.int64))
-    bars: list[TaskBar] = field(default_factory=list)  # where there are few
+    retried: bool = False
+    parts: list[Tasks] = field(default_factory=list)  # the tasks themselves, where there are few
+
+    def add(self, tasks: Tasks, run: RunLanes) -> None:
+        """Add tasks, which start within the run."""
+        end = np.minimum(tasks.start + tasks.seconds, run.seconds)
+        self.busy += busy_time(tasks.start, end, run.seconds / BINS)
+        self.tasks += len(end)
+        self.last = max(self.last, float(end.max()))
+        self.failed += _marked(tasks.start[tasks.failed], run.seconds)
+        self.retried |= bool(tasks.retried.any())
+        if run.one_by_one:
+            self.parts.append(tasks)
 
 
 @dataclass
@@ -80,29 +96,33 @@ class RunLanes:
         return max(self.end - self.start, 1e-9)
 
     @property
-    def width(self) -> float:
-        """How long one part of it is."""
-        return self.seconds / BINS
+    def one_by_one(self) -> bool:
+        """Whether its tasks are drawn one by one."""
+        return self.tasks <= TASKS_SHOWN
 
-    @property
-    def busy(self) -> float:
-        """The share of the workers' time that went into tasks."""
-        workers = max(len(self.lanes), self.run.workers if self.run else 0)
-        total = sum(float(lane.busy.sum()) for lane in self.lanes.values())
-        return min(1.0, total / (self.seconds * max(1, workers)))
+    def since(self, at: float) -> float:
+        """Seconds from its start to a moment; what came after its end stands at its end."""
+        return min(max(at - self.start, 0.0), self.seconds)
 
-    @property
-    def tail(self) -> float:
-        """How long the last worker worked after the first one had finished."""
-        ends = [lane.last for lane in self.lanes.values()]
-        return max(ends) - min(ends)
-
-    def longest_gap(self) -> tuple[float, int]:
-        """The longest idle time between two tasks of a worker, and which worker's it was."""
-        gaps = [
-            (_gap(lane.busy / self.width) * self.width, lane.number) for lane in self.lanes.values()
-        ]
-        return max(gaps, key=lambda gap: (gap[0], -gap[1]))
+    def title(self) -> str:
+        """What the workers did, in words."""
+        number = f"Run {self.run.number}: " if self.run else ""
+        lanes = self.lanes.values()
+        workers = max(len(lanes), self.run.workers if self.run else 0)
+        total = sum(float(lane.busy.sum()) for lane in lanes)
+        busy = min(1.0, total / (self.seconds * max(1, workers)))
+        title = f"{number}{count(len(lanes), 'worker')}, "
+        title += f"busy {100 * busy:.0f} % of {duration(self.seconds)}"
+        ends = [lane.last for lane in lanes]
+        tail = max(ends) - min(ends)
+        if len(lanes) > 1 and tail > 0.05 * self.seconds:
+            title += f"; the last worker ended {duration(tail)} after the first"
+        width = self.seconds / BINS
+        gaps = [(_gap(lane.busy / width) * width, lane.number) for lane in lanes]
+        gap, worker = max(gaps, key=lambda gap: (gap[0], -gap[1]))
+        if gap > 0.05 * self.seconds:
+            title += f"; longest gap {duration(gap)} on worker {worker}"
+        return title
 
 
 def _gap(shares: Floats) -> int:
@@ -113,97 +133,45 @@ def _gap(shares: Floats) -> int:
 
 def read_lanes(columns: Columns, history: RunHistory) -> list[RunLanes]:
     """The latest runs that have outcomes, oldest first."""
-    runs = [_lanes(engine, history, *found) for engine, found in _spans(columns).items()]
-    latest = sorted(runs, key=lambda run: run.start)[-RUNS_SHOWN:]
-    by_engine = {run.engine: run for run in latest}
-    for part in _parts(columns):
-        for engine in np.unique(part.engine):
-            run = by_engine.get(int(engine))
-            if run is not None:
-                _fill(run, part, np.flatnonzero(part.engine == engine))
+    runs: dict[int, RunLanes] = {}
+    for engine, tasks in _by_engine(columns):
+        first, last = float(tasks.start.min()), float((tasks.start + tasks.seconds).max())
+        if engine not in runs:
+            record = history.run_of(engine)
+            first = first if record is None else min(first, record.started)
+            last = last if record is None else max(last, record.ended or last)
+            runs[engine] = RunLanes(engine, first, last, record, 0)
+        run = runs[engine]
+        run.start, run.end = min(run.start, first), max(run.end, last)
+        run.tasks += len(tasks.task)
+    latest = sorted(runs.values(), key=lambda run: run.start)[-RUNS_SHOWN:]
+    shown = {run.engine: run for run in latest}
+    for engine, tasks in _by_engine(columns):
+        if (shown_run := shown.get(engine)) is not None:
+            _fill(shown_run, tasks)
     return latest
 
 
-def _lanes(engine: int, history: RunHistory, first: float, last: float, tasks: int) -> RunLanes:
-    run = history.run_of(engine)
-    start = first if run is None else min(run.started, first)
-    return RunLanes(engine, start, max(last, run.ended or last if run else last), run, tasks)
-
-
-@dataclass(frozen=True, slots=True)
-class _OutcomeColumns:
-    """Some outcomes that ran on a worker."""
-
-    task: Ints
-    engine: Ints
-    lane: Ints
-    start: Floats
-    seconds: Floats
-    failed: NDArray[np.bool_]
-    retried: NDArray[np.bool_]
-
-
-def _parts(columns: Columns) -> Iterator[_OutcomeColumns]:
+def _by_engine(columns: Columns) -> Iterator[tuple[int, Tasks]]:
+    """The tasks that ran on a worker, some at a time, each with one engine."""
     names = ("status", "worker", "started", "seconds", "attempt")
     status, worker, started, seconds, attempt = (columns.fixed(name) for name in names)
     for low in range(0, columns.total, CHUNK):
         rows = slice(low, low + CHUNK)
         ran = np.flatnonzero((worker[rows] >= _LANES) & (status[rows] > 0)) + low
-        if len(ran):
-            yield _OutcomeColumns(
-                ran,
-                worker[ran] // _LANES,
-                worker[ran] % _LANES,
-                started[ran],
-                seconds[ran],
-                status[ran] == _FAILED,
-                attempt[ran] > 0,
-            )
+        engine, lane = np.divmod(worker[ran], _LANES)
+        failed, retried = status[ran] == _FAILED, attempt[ran] > 0
+        found = Tasks(ran, engine, lane, started[ran], seconds[ran], failed, retried)
+        for number in np.unique(engine).tolist():
+            yield number, found.where(engine == number)
 
 
-def _spans(columns: Columns) -> dict[int, tuple[float, float, int]]:
-    """For each engine: its first start, its last end, how many tasks it ended."""
-    found: dict[int, tuple[float, float, int]] = {}
-    for part in _parts(columns):
-        for engine in np.unique(part.engine):
-            mine = part.engine == engine
-            first = float(part.start[mine].min())
-            last = float((part.start[mine] + part.seconds[mine]).max())
-            tasks = int(mine.sum())
-            if int(engine) in found:
-                before = found[int(engine)]
-                first, last = min(first, before[0]), max(last, before[1])
-                tasks += before[2]
-            found[int(engine)] = first, last, tasks
-    return found
-
-
-def _fill(run: RunLanes, part: _OutcomeColumns, rows: Ints) -> None:
+def _fill(run: RunLanes, tasks: Tasks) -> None:
     """Add tasks to the lanes of their run."""
-    start = np.clip(part.start[rows] - run.start, 0, run.seconds)
-    end = np.minimum(start + part.seconds[rows], run.seconds)
-    for number in np.unique(part.lane[rows]):
-        mine = part.lane[rows] == number
-        lane = run.lanes.setdefault(int(number), Lane(int(number), np.zeros(BINS)))
-        lane.busy += busy_time(start[mine], end[mine], run.width)
-        lane.tasks += int(mine.sum())
-        lane.last = max(lane.last, float(end[mine].max()))
-        for held, which in ((lane.failed, part.failed), (lane.retried, part.retried)):
-            held += _marked(start[mine & which[rows]], run.seconds)
-        if run.tasks <= TASKS_SHOWN:
-            lane.bars += [
-                _task_bar(part, rows[at], float(start[at])) for at in np.flatnonzero(mine)
-            ]
-
-
-def _task_bar(part: _OutcomeColumns, row: int, start: float) -> TaskBar:
-    return TaskBar(
-        int(part.task[row]),
-        start,
-        float(part.seconds[row]),
-        bool(part.failed[row]),
-        bool(part.retried[row]),
-    )
+    tasks = tasks._replace(start=np.clip(tasks.start - run.start, 0, run.seconds))
+    for number in np.unique(tasks.lane).tolist():
+        lane = run.lanes.setdefault(number, Lane(number))
+        lane.add(tasks.where(tasks.lane == number), run)
 
 
 def _marked(moments: Floats, seconds: float) -> Ints:
@@ -233,112 +201,74 @@ def busy_time(start: Floats, end: Floats, width: float) -> Floats:
 
 def draw(run: RunLanes, history: RunHistory, batch: str) -> Html:
     """One run's chart, titled with what it shows."""
-    scale = Scale.over((0.0, run.seconds), zero=True, margin=0.0)
-    each = run.tasks <= TASKS_SHOWN
-    lost = [
-        (_since(run, at), worker, why)
-        for engine, at, worker, why in history.lost
-        if engine == run.engine
-    ]
+    scale, each = Scale.over((0.0, run.seconds), zero=True, margin=0.0), run.one_by_one
+    lost = [each[1:] for each in history.lost if each[0] == run.engine]
+    retried = [run.since(at) for engine, at in history.retried if engine == run.engine]
+    lanes = sorted(run.lanes.values(), key=lambda lane: lane.number)
+    size = -(-len(lanes) // LANES_SHOWN)  # neighbours share a row if there are many
     rows = []
-    for group in _grouped(list(run.lanes.values())):
-        alone = each and len(group) == 1
+    for group in (lanes[at : at + size] for at in range(0, len(lanes), size)):
+        alone = each and size == 1
         marks = _one_by_one(group[0], scale, batch) if alone else _shares(group, scale, run)
         numbers = {lane.number for lane in group}
         marks += [
-            mark("cross", scale.at(at), 5, f"lost: {why}") for at, w, why in lost if w in numbers
+            mark("cross", scale.at(run.since(at)), 5, f"lost: {why}")
+            for at, worker, why in lost
+            if worker in numbers
         ]
         rows.append(_row(group, run, join(marks)))
-    retried = [_since(run, at) for engine, at in history.retried if engine == run.engine]
     if retried:
-        rows.append(_retries(retried, scale, run))
-    return chart(
-        _title(run),
-        rows,
-        scale,
-        axis="seconds since the start of the run",
-        key=_key(run, each, bool(lost), bool(retried)),
-    )
-
-
-def _since(run: RunLanes, at: float) -> float:
-    """Seconds from the start of the run; what came after its last outcome stands at its end."""
-    return min(max(at - run.start, 0.0), run.seconds)
-
-
-def _grouped(lanes: list[Lane]) -> list[list[Lane]]:
-    """RunLanes in groups of neighbours, if there are many."""
-    ordered = sorted(lanes, key=lambda lane: lane.number)
-    size = -(-len(ordered) // LANES_SHOWN)
-    return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+        marks = _marks("triangle", _marked(np.array(retried), run.seconds), scale, run)
+        rows.append(Row("retries", join(marks), count(len(retried), "retry", "retries"), 16))
+    key: list[object] = ["each bar is a task" if each else "height: share of time spent in tasks"]
+    signs = {
+        "square": ("failed task", any(lane.failed.any() for lane in lanes)),
+        "triangle": ("retry", bool(retried) or (each and any(lane.retried for lane in lanes))),
+        "cross": ("worker lost", bool(lost)),
+    }
+    key += [join((sign(shape), " ", what)) for shape, (what, is_drawn) in signs.items() if is_drawn]
+    axis = "seconds since the start of the run"
+    return chart(run.title(), rows, scale, axis=axis, key=join(key, " · "))
 
 
 def _one_by_one(lane: Lane, scale: Scale, batch: str) -> list[Html]:
     marks = []
-    for task in lane.bars:
-        end = "failed after" if task.failed else "took"
-        again = ", after a retry" if task.retried else ""
-        tooltip = f"{batch}/{task.task} {end} {duration(task.seconds)}{again}"
-        kind = "bar failed" if task.failed else "bar"
-        marks.append(span(scale, task.start, task.start + task.seconds, 10, 16, kind, tooltip))
-        if task.failed or task.retried:
-            shape = "square" if task.failed else "triangle"
-            marks.append(mark(shape, scale.at(task.start + task.seconds / 2), 5, tooltip))
+    for tasks in lane.parts:
+        columns = (tasks.task, tasks.start, tasks.seconds, tasks.failed, tasks.retried)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for task, start, seconds, failed, retried in rows:
+            end = "failed after" if failed else "took"
+            again = ", after a retry" if retried else ""
+            tooltip = f"{batch}/{task} {end} {duration(seconds)}{again}"
+            kind = "bar failed" if failed else "bar"
+            marks.append(span(scale, start, start + seconds, 10, 16, kind, tooltip))
+            if failed or retried:
+                shape = "square" if failed else "triangle"
+                marks.append(mark(shape, scale.at(start + seconds / 2), 5, tooltip))
     return marks
 
 
-def _shares(group: list[Lane], scale: Scale, run: RunLanes) -> list[Html]:
+def _shares(group: Sequence[Lane], scale: Scale, run: RunLanes) -> list[Html]:
     total = sum((lane.busy for lane in group), np.zeros(BINS))
-    shares = (total / (run.width * len(group))).tolist()
+    shares = (total / (run.seconds / BINS * len(group))).tolist()
     failed = sum((lane.failed for lane in group), np.zeros(MARKS, np.int64))
-    return [
-        outline(scale, 0.0, run.seconds, shares, 16, 10),
-        *_marks("square", failed, scale, run, "failed task"),
-    ]
+    bars = outline(scale, 0.0, run.seconds, shares, 16, 10)
+    return [bars, *_marks("square", failed, scale, run)]
 
 
-def _marks(shape: str, counts: Ints, scale: Scale, run: RunLanes, one: str) -> list[Html]:
+def _marks(shape: str, counts: Ints, scale: Scale, run: RunLanes) -> list[Html]:
     """A mark for each part of the run in which there was one or more."""
-    many = "retries" if one == "retry" else None
+    names = ("failed task", None) if shape == "square" else ("retry", "retries")
     return [
-        mark(shape, scale.at((at + 0.5) / MARKS * run.seconds), 5, count(int(n), one, many))
-        for at, n in enumerate(counts)
-        if n
+        mark(shape, scale.at((at + 0.5) / MARKS * run.seconds), 5, count(number, *names))
+        for at, number in enumerate(counts.tolist())
+        if number
     ]
 
 
-def _row(group: list[Lane], run: RunLanes, marks: Html) -> Row:
+def _row(group: Sequence[Lane], run: RunLanes, marks: Html) -> Row:
     first, last = group[0].number, group[-1].number
     name = f"worker {first}" if first == last else f"workers {first}–{last}"
     busy = sum(float(lane.busy.sum()) for lane in group) / (run.seconds * len(group))
-    tasks = sum(lane.tasks for lane in group)
-    note = f"{100 * min(1.0, busy):.0f} % busy, {count(tasks, 'task')}"
-    return Row(name, marks, note, height=30, spoken=f"{name}: {note}")
-
-
-def _retries(moments: list[float], scale: Scale, run: RunLanes) -> Row:
-    marks = _marks("triangle", _marked(np.array(moments), run.seconds), scale, run, "retry")
-    return Row("retries", join(marks), count(len(moments), "retry", "retries"), height=16)
-
-
-def _title(run: RunLanes) -> str:
-    number = f"RunRecord {run.run.number}: " if run.run else ""
-    workers = count(len(run.lanes), "worker")
-    title = f"{number}{workers}, busy {100 * run.busy:.0f} % of {duration(run.seconds)}"
-    if len(run.lanes) > 1 and run.tail > 0.05 * run.seconds:
-        title += f"; the last worker ended {duration(run.tail)} after the first"
-    gap, worker = run.longest_gap()
-    if gap > 0.05 * run.seconds:
-        title += f"; longest gap {duration(gap)} on worker {worker}"
-    return title
-
-
-def _key(run: RunLanes, each: bool, lost: bool, retried: bool) -> Html:
-    words: list[object] = ["each bar is a task" if each else "height: share of time spent in tasks"]
-    if any(lane.failed.any() for lane in run.lanes.values()):
-        words.append(join((sign("square"), " failed task")))
-    if retried or (each and any(lane.retried.any() for lane in run.lanes.values())):
-        words.append(join((sign("triangle"), " retry")))
-    if lost:
-        words.append(join((sign("cross"), " worker lost")))
-    return join(words, " · ")
+    tasks = count(sum(lane.tasks for lane in group), "task")
+    return Row(name, marks, f"{100 * min(1.0, busy):.0f} % busy, {tasks}")

@@ -10,10 +10,18 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from runyard.errors import UsageError
-from runyard.stats.exact import ExactSum, add_products, as_floats, to_float
+from runyard.stats.exact import (
+    ExactSum,
+    Floats,
+    add_powers,
+    as_floats,
+    parts,
+    product_and_error,
+    to_float,
+)
 from runyard.stats.intervals import Interval, t_quantile
 
 
@@ -45,7 +53,10 @@ class Ratio:
             above, below = above[finite], below[finite]
         if len(above):
             self.count += len(above)
-            add_products(self._sums, below, above)
+            sum_x, sum_y, sum_xx, sum_xy, sum_yy = self._sums
+            add_powers([sum_x, sum_xx], below)
+            add_powers([sum_y, sum_yy], above)
+            _add_products(sum_xy, below, above)
 
     @property
     def value(self) -> float:
@@ -76,6 +87,21 @@ class Ratio:
 
     def __repr__(self) -> str:
         return f"Ratio(count={self.count}, value={self.value!r})"
+
+
+def _add_products(total: ExactSum, x: Floats, y: Floats) -> None:
+    """Add products of pairs without rounding; those near the limits of doubles one by one."""
+    plain = _is_plain(x) & _is_plain(y)
+    for array in product_and_error(x[plain], y[plain]):
+        add_powers([total], array)
+    for pair in zip(x[~plain].tolist(), y[~plain].tolist(), strict=True):
+        (a, p), (b, q) = map(parts, pair)
+        total.add_units(a * b, p + q)
+
+
+def _is_plain(values: Floats) -> NDArray[np.bool_]:
+    size = np.abs(values)
+    return np.asarray((size == 0) | ((size > 2.0**-400) & (size < 2.0**400)))
 
 
 def _root(square: Fraction) -> float:
