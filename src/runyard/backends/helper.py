@@ -13,7 +13,6 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import BinaryIO, Generic, Protocol, TypeVar
 
 from runyard import interrupts
@@ -127,7 +126,7 @@ def _module_files() -> dict[str, int]:
         place = getattr(module, "__file__", None)
         if place and not place.startswith(_LIBRARIES):
             with contextlib.suppress(OSError):
-                found[place] = Path(place).stat().st_mtime_ns
+                found[place] = os.stat(place).st_mtime_ns  # noqa: PTH116 - a third of the time
     return found
 
 

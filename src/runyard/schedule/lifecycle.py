@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 
 from runyard import clock
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, LossCause, Report
@@ -52,13 +53,16 @@ class Lifecycle:
         self._run = run
         self._writer = writer
         self._history = history
-        self._redactor = Redactor()
         self._suspects: set[int] = set()  # ran when all workers died: from now on they run alone
         self.ready = ReadyQueue()
         self.in_flight = InFlight(run, self.ready)
         self.cancelling = Cancelling(run, self.ready, self.in_flight, self._record_one)
         self.estimate = policy.DurationEstimate()
         self.has_failed_fast = False  # a task failed, and the batch stops at the first failure
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        return Redactor()
 
     # 1. Claimed and queued
 
