@@ -85,7 +85,7 @@ class SpoolOutput(OutputCapture):
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
         printed = None
         by_python = bool(touched)
-        if by_python or self._seen < self.LEARNING:
+        if by_python or (self._seen < self.LEARNING and not _are_in_place()):
             touched.clear()
             _put_back_streams()
         out, err = self._descriptors
@@ -175,6 +175,16 @@ def _own_stream(number: int) -> io.TextIOWrapper:
             return _streams[number]
     _streams[number] = _Text(number)
     return _streams[number]
+
+
+def _are_in_place() -> bool:
+    """Whether the streams are ours, and open."""
+    with contextlib.suppress(KeyError, ValueError):  # ValueError: detached
+        return all(
+            getattr(sys, name, None) is (own := _streams[number]) and not own.closed
+            for number, name in enumerate(STREAMS, start=1)
+        )
+    return False
 
 
 def _put_back_streams() -> None:

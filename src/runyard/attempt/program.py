@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from runyard.spec.plan import Plan
 from runyard.spec.task import Target, wants_context
 
 
-class TaskFunction(NamedTuple):
+class TaskFunction(msgspec.Struct, frozen=True):
     """A function, and how to call it."""
 
     function: Callable[..., Any]

@@ -96,8 +96,8 @@ class Runner:
 
     def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[Result]:
         """Run an attempt at each task when its result is asked for, as `run` does."""
-        note, batch, pid = self._note, self._batch, self._pid
-        prepared, written = self._prepared, self._written
+        note, batch, worker, pid = self._note, self._batch, self._worker, self._pid
+        prepared, written, none = self._prepared, self._written, self._none
         for ready in tasks:
             target = ready.target
             begin, started = perf_counter(), now()
@@ -116,7 +116,19 @@ class Runner:
                 seconds = ended - begin
                 if pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
                     forked.leave()
-                row = self._row(ready, value, started, seconds)
+                # As `_row` does, without a call: for a no-op that is a tenth of all the time.
+                data = none if value is None else self._encode(self._codec, value)
+                row: Any = (
+                    ready.task,
+                    COMPLETED,
+                    ready.attempt,
+                    data,
+                    None,
+                    started,
+                    seconds,
+                    worker,
+                )
+                row += (checksum(row, batch),)
                 result: Result = row
                 if seconds > self._quick or written or self._context is not None or ready.listed:
                     result = self._settled(ready, row)

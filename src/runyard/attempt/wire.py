@@ -200,7 +200,7 @@ class Report(NamedTuple):
     lane: int
     chunk: int
     done: int  # how many of the chunk's tasks have ended
-    rows: list[Any]  # flat, as in `Rows`
+    rows: list[Any] | bytes  # flat, as in `Rows`
     failures: list[Failure]
     printed: list[Printed]  # output of the tasks of these rows
     emitted: list[Emission]
@@ -257,6 +257,7 @@ class Loss(NamedTuple):
 
 encode_report = msgspec.msgpack.Encoder().encode
 decode_report = msgspec.msgpack.Decoder(Report).decode
+encode_rows = encode_report
 encode_chunk = encode_report
 decode_chunk = msgspec.msgpack.Decoder(Chunk).decode
 encode_job = encode_report

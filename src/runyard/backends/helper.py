@@ -13,6 +13,7 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import BinaryIO, Generic, Protocol, TypeVar
 
 from runyard import interrupts
@@ -20,8 +21,9 @@ from runyard.backends import tree
 
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
 
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+_LIBRARIES = (
+    *{sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(__file__).parent.parent) + os.sep,  # Runyard's own modules: this process has them too
 )
 
 

@@ -17,7 +17,7 @@ from time import perf_counter, sleep
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import ProcessState
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Emission, Report, Results, StateChange, encode_report
+from runyard.attempt.wire import Emission, Report, Results, StateChange, encode_report, encode_rows
 from runyard.backends import tree
 from runyard.backends.channel import HEAD, LARGEST, MARK
 
@@ -102,8 +102,9 @@ class Outbox:
         done = self._done + results.size
         data = encode_report(
             Report(
-                self._lane, self._chunk, done, *results, emitted, results.seconds, finished,
-                self._change, self.failure if finished else None,
+                self._lane, self._chunk, done, encode_rows(results.rows), results.failures,
+                results.printed, emitted, results.seconds, finished, self._change,
+                self.failure if finished else None,
             )
         )  # fmt: skip
         if len(data) > LARGEST:

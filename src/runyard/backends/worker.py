@@ -13,7 +13,6 @@ import resource
 import socket
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from runyard.attempt.context import enter, follow_threads
@@ -130,7 +129,7 @@ class Worker:
         is_careful = chunk.careful or self._was_changed
         pause = 0.0 if is_careful else STOP_CHECK_SECONDS
         interval = 0.0 if is_careful else STATE_CHECK_SECONDS
-        look_at, check_at = 0.0, perf_counter() + interval
+        look_at = check_at = 0.0  # after the first task, which may import what changes the process
         if stopped(lane) >= chunk.id:
             return True
         try:

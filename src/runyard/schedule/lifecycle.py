@@ -173,9 +173,9 @@ class Lifecycle:
         late = [f for f in report.failures if f.late and self.in_flight.excuses(sent, f.late)]
         if not late:
             return Rows(report.rows), report.failures, report.printed
-        rows = [*report.rows, *(value for failure in late for value in failure.late or ())]
+        rows = Rows.joined([Rows(report.rows), Rows.of(f.late for f in late if f.late)])
         printed = [*report.printed, *(f.printed for f in late if f.printed is not None)]
-        return Rows(rows), [f for f in report.failures if f not in late], printed
+        return rows, [f for f in report.failures if f not in late], printed
 
     def _emitted(self, emission: Emission) -> None:
         self._run.publish(

@@ -7,9 +7,8 @@ from collections import deque
 CHUNK_SECONDS = 0.04
 """Work in one chunk: long enough to hide the round trip, short enough to report often."""
 
-LEAST_SECONDS = 0.001
-"""Work that is not worth sharing: a lane that waits this long for another one to finish loses less
-than many small chunks cost."""
+LEAST_SECONDS = 0.0001
+"""Work that is not worth sharing: sending it to another lane takes as long."""
 
 TASK_SECONDS = 1e-6
 """What a task costs besides its own work, about."""
