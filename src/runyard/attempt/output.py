@@ -179,11 +179,9 @@ def _own_stream(number: int) -> io.TextIOWrapper:
 
 def _are_in_place() -> bool:
     """Whether the streams are ours, and open."""
-    with contextlib.suppress(KeyError, ValueError):  # ValueError: detached
-        return all(
-            getattr(sys, name, None) is (own := _streams[number]) and not own.closed
-            for number, name in enumerate(STREAMS, start=1)
-        )
+    with contextlib.suppress(AttributeError, KeyError, ValueError):  # ValueError: detached
+        out, err = _streams[1], _streams[2]
+        return sys.stdout is out and sys.stderr is err and not (out.closed or err.closed)
     return False
 
 
