@@ -83,7 +83,7 @@ class SpoolOutput(OutputCapture):
     def end(self, batch: Path, task: int, attempt: int) -> Printed | None:
         printed = None
         by_python = bool(touched)
-        if by_python or self._seen < self.LEARNING:
+        if by_python or (self._seen < self.LEARNING and not _are_in_place()):
             touched.clear()
             _put_back_streams()
         out, err = self._descriptors
@@ -174,6 +174,14 @@ def _own_stream(number: int) -> io.TextIOWrapper:
             return _streams[number]
     _streams[number] = _Text(number)
     return _streams[number]
+
+
+def _are_in_place() -> bool:
+    """Whether the streams are ours, and open."""
+    with contextlib.suppress(AttributeError, KeyError, ValueError):  # ValueError: detached
+        out, err = _streams[1], _streams[2]
+        return sys.stdout is out and sys.stderr is err and not (out.closed or err.closed)
+    return False
 
 
 def _put_back_streams() -> None:

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import starmap
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from runyard.spec.plan import Plan
 from runyard.spec.task import Target, wants_context
 
 
-class TaskFunction(NamedTuple):
+class TaskFunction(msgspec.Struct, frozen=True):
     """A function, and how to call it."""
 
     function: Callable[..., Any]
@@ -37,10 +38,10 @@ class TaskFunction(NamedTuple):
 class ReadyTask(msgspec.Struct, gc=False):
     """One task, ready to be called."""
 
-    task: int
-    attempt: int
-    params: dict[str, Any]
     target: TaskFunction
+    attempt: int
+    task: int
+    params: dict[str, Any]
     listed: ListedTask | None = None
     packed: bool = False  # it carries its own call, and wants its error back
 
@@ -78,26 +79,23 @@ class Program:
 
     def tasks(self, chunk: Chunk) -> Iterator[ReadyTask]:
         """The chunk's tasks, ready to be called."""
-        if chunk.items is None:
-            assert self.plan is not None
-            assert self.only is not None
-            for task, params in self.plan.walk(chunk.low, chunk.high):
-                yield ReadyTask(task, 0, params, self.only)
-            return
-        for item in chunk.items:
-            yield self._item(item)
+        if chunk.items is not None:
+            return map(self._item, chunk.items)
+        assert self.plan is not None
+        assert self.only is not None
+        return starmap(partial(ReadyTask, self.only, 0), self.plan.walk(chunk.low, chunk.high))
 
     def _item(self, item: Item) -> ReadyTask:
         if item.content is None:
             assert self.plan is not None
             assert self.only is not None
-            return ReadyTask(item.task, item.attempt, self.plan.params(item.task), self.only)
+            return ReadyTask(self.only, item.attempt, item.task, self.plan.params(item.task))
         listed = decode_listed(item.content)
         if item.call is not None:
             packed = TaskFunction(partial(call_packed, item.call), False, False)
-            return ReadyTask(item.task, item.attempt, {}, packed, listed, True)
+            return ReadyTask(packed, item.attempt, item.task, {}, listed, True)
         target = self.function((listed.target.kind, listed.target.ref))
-        return ReadyTask(item.task, item.attempt, dict(listed.params), target, listed)
+        return ReadyTask(target, item.attempt, item.task, dict(listed.params), listed)
 
 
 def _raising(error: Exception) -> Callable[..., Any]:

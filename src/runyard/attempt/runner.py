@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
+import math
 import os
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +36,7 @@ from runyard.attempt.system_failure import (
     errno_of,
     is_full,
 )
-from runyard.attempt.wire import Completed, Emission, Failure
+from runyard.attempt.wire import Completed, Emission, Failure, Result
 from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.codec import checksum, encode_as
@@ -45,10 +46,6 @@ from runyard.spec.status import COMPLETED, FAILED
 
 class StopNow(KeyboardInterrupt):
     """Raised by the engine's signal handler: leave the task at once and record nothing."""
-
-
-Result = OutcomeRow | Completed | Failure
-"""The result of an attempt."""
 
 
 class Runner:
@@ -81,7 +78,6 @@ class Runner:
         self._ready: ReadyTask | None = None
         self._loop: asyncio.Runner | None = None
         self._thread: CallThread | None = None
-        self._timeout = job.timeout
         self._note = lane_status.writer(lane)
         self._pid = forked.pid
         self._written = self._output.written
@@ -89,38 +85,65 @@ class Runner:
         self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
         # Whether anything must be done before a task besides noting it.
         self._prepared = home is None or job.chdir
+        self._quick = -1.0  # a longer attempt needs `_settled`
         self._system_failure: SystemFailure | None = None  # why this attempt can't have a result
         self.leaving = False  # the lane is abandoned: ignore what its task raises now
         self.ended = 0.0  # when the last attempt ended
 
     def run(self, ready: ReadyTask, chunk: int = 0) -> Result:
         """Run one attempt; raises AttemptAborted after a system failure."""
-        target = ready.target
-        begin = perf_counter()
-        started = self._begin(ready, chunk, begin)
-        try:
-            if self._prepared:
-                self._prepare()
-            if target.wants_context:
-                value = target.function(ctx=self.context(), **ready.params)
-            else:
-                value = target.function(**ready.params)
-            if target.is_coroutine:
-                value = self._awaited(value)
-            self.ended = perf_counter()
-            seconds = self.ended - begin
-            if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
-                forked.leave()
-            return self._completed(ready, value, started, seconds)
-        except BaseException as error:
-            self._leave_if(error, isinstance(error, StopNow))
-            return self._failed(ready, error, started, self.ended - begin)
+        return next(self.run_each((ready,), chunk))
+
+    def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[Result]:
+        """Run an attempt at each task when its result is asked for, as `run` does."""
+        note, batch, worker, pid = self._note, self._batch, self._worker, self._pid
+        prepared, written, none = self._prepared, self._written, self._none
+        for ready in tasks:
+            target = ready.target
+            begin, started = perf_counter(), now()
+            note(batch, ready.task, ready.attempt, chunk, begin)
+            self._ready, self._context = ready, None
+            try:
+                if prepared:
+                    self._prepare()
+                if target.wants_context:
+                    value = target.function(ctx=self.context(), **ready.params)
+                else:
+                    value = target.function(**ready.params)
+                if target.is_coroutine:
+                    value = self._awaited(value)
+                self.ended = ended = perf_counter()
+                seconds = ended - begin
+                if pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
+                    forked.leave()
+                # As `_row` does, without a call: for a no-op that is a tenth of all the time.
+                data = none if value is None else self._encode(self._codec, value)
+                row: Any = (
+                    ready.task,
+                    COMPLETED,
+                    ready.attempt,
+                    data,
+                    None,
+                    started,
+                    seconds,
+                    worker,
+                )
+                row += (checksum(row, batch),)
+                result: Result = row
+                if seconds > self._quick or written or self._context is not None or ready.listed:
+                    result = self._settled(ready, row)
+            except BaseException as error:
+                self._leave_if(error, isinstance(error, StopNow))
+                result = self._failed(ready, error, started, self.ended - begin)
+            value = None  # it may be large
+            yield result
 
     async def run_async(self, ready: ReadyTask, chunk: int = 0) -> Result:
         """The same on an event loop: coroutine functions run here, others in a thread."""
         target = ready.target
-        begin = perf_counter()
-        started = self._begin(ready, chunk, begin)
+        begin, started = perf_counter(), now()
+        self._note(self._batch, ready.task, ready.attempt, chunk, begin)
+        self._ready, self._context = ready, None
         try:
             if self._prepared:
                 self._prepare()
@@ -134,7 +157,7 @@ class Runner:
             seconds = self.ended - begin
             if self._pid != forked.pid or (seconds > forked.SHORTEST and forked.is_unannounced()):
                 forked.leave()
-            return self._completed(ready, value, started, seconds)
+            return self._settled(ready, self._row(ready, value, started, seconds))
         except BaseException as error:
             self._leave_if(error, self.leaving)
             return self._failed(ready, error, started, self.ended - begin)
@@ -201,13 +224,6 @@ class Runner:
             loop, self._loop = self._loop, None
             _off_loop(loop.close)
 
-    def _begin(self, ready: ReadyTask, chunk: int, begin: float) -> float:
-        started = now()  # before the engine can see it, so that tasks sent next start later
-        self._note(self._batch, ready.task, ready.attempt, chunk, begin)
-        self._ready = ready
-        self._context = None
-        return started
-
     def _prepare(self) -> None:
         self._output.begin()
         if self._home is None:  # a worker process makes it when asked
@@ -218,16 +234,13 @@ class Runner:
     def _end(self, ready: ReadyTask, *, ok: bool) -> Printed | None:
         """Clean up after the attempt; returns what it printed."""
         printed = self._output.end(self._folder, ready.task, ready.attempt)
+        self._quick = min(self._output.quick, self.program.job.timeout or math.inf)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
-        self._end_context(ok=ok)
-        failure, self._system_failure = self._system_failure or self._output.failure, None
-        if failure is not None:
-            self._output.failure = None
-            raise AttemptAborted(failure._replace(task=ready.task))
+        self._end_context(ready, ok=ok)
         return printed
 
-    def _end_context(self, *, ok: bool) -> None:
+    def _end_context(self, ready: ReadyTask, *, ok: bool) -> None:
         """Mark the context as ended, for code that still holds it."""
         found, self._context = self._context, None
         if found is not None and found.end():
@@ -237,23 +250,31 @@ class Runner:
                 if errno_of(error.__cause__) not in SYSTEM_ERRORS:
                     raise
                 self._system_failure = SystemFailure.of(error)
+        failure, self._system_failure = self._system_failure or self._output.failure, None
+        if failure is not None:
+            self._output.failure = None
+            raise AttemptAborted(failure._replace(task=ready.task))
 
-    def _completed(self, ready: ReadyTask, value: Any, started: float, seconds: float) -> Result:
+    def _row(self, ready: ReadyTask, value: Any, started: float, seconds: float) -> OutcomeRow:
+        """The row of a completed attempt. A plain tuple: all that follows reads it by position."""
         data = self._none if value is None else self._encode(self._codec, value)
         row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self._worker)
-        # A plain tuple: the engine and the store read rows by position.
-        with_checksum = cast("OutcomeRow", (*row, checksum(row, self._batch)))
-        limit = self._timeout if ready.listed is None else self.timeout(ready)
+        return cast("OutcomeRow", row + (checksum(row, self._batch),))  # noqa: RUF005
+
+    def _settled(self, ready: ReadyTask, row: OutcomeRow) -> Result:
+        """The result of a completed attempt, unless it took too long; cleans up after it."""
+        started, seconds = row[5:7]
+        limit = self.timeout(ready)
         if limit is not None and seconds > limit:
             error = TaskTimeout(f"ran for {seconds:.3g} s, its limit is {limit:g} s")
-            return self._failed(ready, error, started, seconds)._replace(late=with_checksum)
-        if seconds > self._output.quick or self._written or self._system_failure is not None:
+            return self._failed(ready, error, started, seconds)._replace(late=row)
+        if seconds > self._output.quick or self._written:
             printed = self._end(ready, ok=True)
             if printed is not None:
-                return Completed(with_checksum, printed)
-        elif self._context is not None:
-            self._end_context(ok=True)
-        return with_checksum
+                return Completed(row, printed)
+        else:
+            self._end_context(ready, ok=True)
+        return row
 
     def _failed(
         self, ready: ReadyTask, error: BaseException, started: float, seconds: float

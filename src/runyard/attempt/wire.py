@@ -17,7 +17,7 @@ from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.system_failure import SystemFailure
 from runyard.spec.options import Keep
-from runyard.spec.outcome import OutcomeRow, Printed
+from runyard.spec.outcome import WIDTH, OutcomeRow, Printed
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -110,6 +110,72 @@ class Failure(NamedTuple):
     late: OutcomeRow | None = None  # it returned past its limit; pauses may excuse it
 
 
+Result = OutcomeRow | Completed | Failure
+"""The result of an attempt. A row is a plain tuple."""
+
+
+class Results(NamedTuple):
+    """Results of attempts as a report holds them."""
+
+    rows: list[Any]  # flat, as in `Rows`
+    failures: list[Failure]
+    printed: list[Printed]  # by the tasks of these rows
+
+    @classmethod
+    def none(cls) -> Results:
+        """No result yet."""
+        return cls([], [], [])
+
+    def add(self, result: Result) -> None:
+        """Add the result of an attempt."""
+        if isinstance(result, Failure):
+            self.failures.append(result)
+        elif isinstance(result, Completed):
+            self.rows.extend(result.row)
+            self.printed.append(result.printed)
+        else:
+            self.rows.extend(result)
+
+    def take(self, others: Results) -> None:
+        """Move all others here."""
+        self.rows.extend(others.rows)
+        self.failures.extend(others.failures)
+        self.printed.extend(others.printed)
+        others.drop(others)
+
+    def drop(self, first: Results) -> None:
+        """Drop the first ones."""
+        del self.rows[: len(first.rows)]
+        del self.failures[: len(first.failures)]
+        del self.printed[: len(first.printed)]
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.rows) // WIDTH + len(self.failures)
+
+    @property
+    def tasks(self) -> list[int]:
+        """The numbers of their tasks."""
+        return [each.row[0] for each in self.failures] + self.rows[::WIDTH]
+
+    def halves(self) -> tuple[Results, Results]:
+        """Two parts of at least one result each, if there are two."""
+        rows, failures, printed = self
+        if rows and failures:
+            return Results(rows, [], printed), Results([], failures, [])
+        row, failure, text = len(rows) // WIDTH // 2 * WIDTH, len(failures) // 2, len(printed) // 2
+        return (
+            Results(rows[:row], failures[:failure], printed[:text]),
+            Results(rows[row:], failures[failure:], printed[text:]),
+        )
+
+    @property
+    def seconds(self) -> float:
+        """How long the attempts took together."""
+        return float(sum(self.rows[6::WIDTH]) + sum(each.row[6] for each in self.failures))
+
+
 class Emission(NamedTuple):
     """An event emitted by a task."""
 
@@ -134,7 +200,7 @@ class Report(NamedTuple):
     lane: int
     chunk: int
     done: int  # how many of the chunk's tasks have ended
-    rows: list[Any]  # flat, as in `Rows`
+    rows: list[Any] | bytes  # flat, as in `Rows`
     failures: list[Failure]
     printed: list[Printed]  # output of the tasks of these rows
     emitted: list[Emission]
@@ -191,6 +257,7 @@ class Loss(NamedTuple):
 
 encode_report = msgspec.msgpack.Encoder().encode
 decode_report = msgspec.msgpack.Decoder(Report).decode
+encode_rows = encode_report
 encode_chunk = encode_report
 decode_chunk = msgspec.msgpack.Decoder(Chunk).decode
 encode_job = encode_report

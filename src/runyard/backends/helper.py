@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
 
 from runyard import interrupts
@@ -19,8 +20,10 @@ from runyard.attempt.raised import LIBRARIES
 from runyard.backends import tree
 from runyard.backends.channel import Poller
 
-_START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
+_KNOWN = (*LIBRARIES, str(Path(__file__).parent.parent) + os.sep)
+"""Folders of code that doesn't change while this process runs: libraries, and Runyard itself."""
 
+_START = "import sys; sys.path[:] = {path!r}; from {module} import main; main({fd}, *{args!r})"
 
 R = TypeVar("R", bound="HelperProcess")
 
@@ -182,7 +185,7 @@ def _module_files() -> dict[str, int]:
     found = {}
     for module in list(sys.modules.values()):
         place = getattr(module, "__file__", None)
-        if place and not place.startswith(LIBRARIES):
+        if place and not place.startswith(_KNOWN):
             with contextlib.suppress(OSError):
                 found[place] = os.stat(place).st_mtime_ns  # noqa: PTH116 - a third of the time
     return found

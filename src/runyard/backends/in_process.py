@@ -5,26 +5,25 @@ from __future__ import annotations
 import queue
 from abc import abstractmethod
 from contextlib import ExitStack
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from runyard.attempt.context import follow_threads
 from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.output import StreamOutput, routed
 from runyard.attempt.program import Program
-from runyard.attempt.runner import Result, Runner
+from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import SystemFailure
 from runyard.attempt.wire import (
     Chunk,
-    Completed,
     Emission,
-    Failure,
     Job,
     Loss,
     LossCause,
     Report,
+    Result,
+    Results,
 )
 from runyard.backends.base import Backend, Capabilities
-from runyard.spec.outcome import Printed
 
 IN_PROCESS = Capabilities(
     hard_kill=False,
@@ -76,29 +75,17 @@ def _report(messages: list[LaneMessage]) -> Report:
     # A thread that outlives its task may still emit after the chunk's end.
     own = [each for each in messages if not isinstance(each.content, Emission)]
     lane, chunk, done, last = (own or messages)[-1]
-    rows: list[Any] = []
-    failures: list[Failure] = []
-    printed: list[Printed] = []
-    emitted: list[Emission] = []
-    seconds = 0.0
+    results, emitted = Results.none(), list[Emission]()
     for _, _, _, content in messages:
-        if isinstance(content, Failure):
-            failures.append(content)
-            seconds += content.row.seconds
-        elif isinstance(content, Emission):
+        if isinstance(content, Emission):
             emitted.append(content)
         elif content is not None and not isinstance(content, SystemFailure):
-            if isinstance(content, Completed):
-                printed.append(content.printed)
-                content = content.row
-            rows += content
-            seconds += content[6]
+            results.add(content)
     failure = last if isinstance(last, SystemFailure) else None
     finished = last is None or failure is not None
     return Report(
-        lane, chunk, done, rows, failures, printed, emitted, seconds, finished,
-        system_failure=failure,
-    )  # fmt: skip
+        lane, chunk, done, *results, emitted, results.seconds, finished, system_failure=failure
+    )
 
 
 class InProcessLane:

@@ -12,19 +12,14 @@ import contextlib
 import os
 import socket
 import threading
-from collections import deque
-from itertools import islice
 from time import perf_counter, sleep
-from typing import Any
 
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import ProcessState
-from runyard.attempt.runner import Result
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Completed, Emission, Failure, Report, StateChange, encode_report
+from runyard.attempt.wire import Emission, Report, Results, StateChange, encode_report, encode_rows
 from runyard.backends import tree
 from runyard.backends.channel import HEAD, LARGEST, MARK
-from runyard.spec.outcome import WIDTH, Printed
 
 FLUSH_SECONDS = 0.05
 """The longest time between two reports; a little more than a chunk takes."""
@@ -43,15 +38,14 @@ class Outbox:
         self._sending = threading.Lock()
         self._busy = threading.Event()
         self._closed = False
-        self._results: deque[Result] = deque()
-        self._emitted: deque[Emission] = deque()
-        self._trusted = 0  # how many of the results, from the first
+        self.results = Results.none()  # since the process was last known to be unchanged
+        self._trusted = Results.none()  # before that: what may be sent
+        self._emitted: list[Emission] = []
         self._change: StateChange | None = None
         self.failure: SystemFailure | None = None  # why the rest of the chunk can't run
         self._chunk = 0
         self._done = 0
         self._supervisor = os.getppid()
-        self.result = self._results.append
         self.flush_at = 0.0  # when to send what is here
         threading.Thread(target=self._flush_late, daemon=True, name="runyard-flush").start()
 
@@ -70,30 +64,22 @@ class Outbox:
     def ended(self) -> int:
         """How many of the chunk's tasks need not run again."""
         with self._sending:
-            return self._done + self._trusted
-
-    @property
-    def untrusted(self) -> int:
-        """How many results came since the process was last known to be unchanged."""
-        with self._sending:
-            return len(self._results) - self._trusted
+            return self._done + self._trusted.size
 
     def trust(self, change: str = "", *, is_undone: bool = True) -> None:
         """Let all results be sent, and report what the last one's task changed, if anything."""
+        tasks = self.results.tasks if change else []
         with self._sending:
-            self._trusted = len(self._results)
-            if change and self._results:
-                self._change = StateChange(_task_of(self._results[-1]), change, is_undone)
+            self._trusted.take(self.results)
+            if tasks:
+                self._change = StateChange(tasks[-1], change, is_undone)
 
     def forget_untrusted(self) -> None:
         """Drop the results of tasks that have to run again, and what they emitted."""
+        again = set(self.results.tasks)
+        self.results.drop(self.results)
         with self._sending:
-            again = set()
-            while len(self._results) > self._trusted:
-                again.add(_task_of(self._results.pop()))
-            emitted = [each for each in self._emitted if each.task not in again]
-            self._emitted.clear()
-            self._emitted.extend(emitted)
+            self._emitted[:] = [each for each in self._emitted if each.task not in again]
 
     def finish(self) -> None:
         """The chunk is finished."""
@@ -109,30 +95,19 @@ class Outbox:
         """Send what is here."""
         with self._sending, beyond_the_limit():
             # The results first: what their tasks emitted is here by then.
-            results, emitted = list(islice(self._results, self._trusted)), list(self._emitted)
-            if results or emitted or finished:
+            results, emitted = self._trusted, self._emitted[:]
+            if results.size or emitted or finished:
                 self._send_in_parts(results, emitted, finished)
             self.flush_at = perf_counter() + FLUSH_SECONDS
 
-    def _send(self, results: list[Result], emitted: list[Emission], finished: bool) -> None:
+    def _send(self, results: Results, emitted: list[Emission], finished: bool) -> None:
         """Send these as one report, and drop them."""
-        rows: list[Any] = []
-        failures: list[Failure] = []
-        printed: list[Printed] = []
-        for result in results:
-            if type(result) is tuple:
-                rows += result
-            elif isinstance(result, Completed):
-                rows += result.row
-                printed.append(result.printed)
-            else:
-                failures.append(result)  # type: ignore[arg-type]
-        done = self._done + len(results)
-        seconds = sum(rows[6::WIDTH]) + sum(f.row.seconds for f in failures)
+        done = self._done + results.size
         data = encode_report(
             Report(
-                self._lane, self._chunk, done, rows, failures, printed, emitted, seconds, finished,
-                self._change, self.failure if finished else None,
+                self._lane, self._chunk, done, encode_rows(results.rows), results.failures,
+                results.printed, emitted, results.seconds, finished, self._change,
+                self.failure if finished else None,
             )
         )  # fmt: skip
         if len(data) > LARGEST:
@@ -141,26 +116,24 @@ class Outbox:
         self._channel.sendall(data)
         self._done = done
         self._change = None
-        _drop(self._results, len(results))
-        self._trusted -= len(results)
-        _drop(self._emitted, len(emitted))
+        self._trusted.drop(results)
+        del self._emitted[: len(emitted)]  # the main thread may have appended to it
 
-    def _send_in_parts(
-        self, results: list[Result], emitted: list[Emission], finished: bool
-    ) -> None:
+    def _send_in_parts(self, results: Results, emitted: list[Emission], finished: bool) -> None:
         """Send one report, or several if it is too large for one; emissions first."""
         try:
             self._send(results, emitted, finished)
         except MemoryError:
-            if len(results) + len(emitted) < 2:
+            if results.size + len(emitted) < 2:
                 raise
-            half, part = len(results) // 2, (len(emitted) + 1) // 2
             if emitted:
-                self._send_in_parts([], emitted[:part], False)
+                part = (len(emitted) + 1) // 2
+                self._send_in_parts(Results.none(), emitted[:part], False)
                 self._send_in_parts(results, emitted[part:], finished)
             else:
-                self._send_in_parts(results[:half], [], False)
-                self._send_in_parts(results[half:], [], finished)
+                first, rest = results.halves()
+                self._send_in_parts(first, [], False)
+                self._send_in_parts(rest, [], finished)
 
     def _flush_late(self) -> None:
         """Send what waits while the main thread runs a task; exit with the supervisor."""
@@ -177,15 +150,3 @@ class Outbox:
                 with contextlib.suppress(Exception):
                     if self._state.is_connected():
                         self.flush()
-
-
-def _task_of(result: Result) -> int:
-    if isinstance(result, Completed | Failure):
-        return result.row[0]
-    return result[0]
-
-
-def _drop(items: deque[Any], count: int) -> None:
-    """Drop the first items of a deque that another thread appends to."""
-    for _ in range(count):
-        items.popleft()

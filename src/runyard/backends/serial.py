@@ -14,9 +14,9 @@ from runyard import clock
 from runyard.attempt.context import enter
 from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.program import ReadyTask
-from runyard.attempt.runner import Result, Runner
+from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
-from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report
+from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report, Result
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
 

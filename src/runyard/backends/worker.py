@@ -125,28 +125,36 @@ class WorkerProcess:
         assert self._runner is not None
         assert self._lane_status is not None
         runner, outbox, lane = self._runner, self._outbox, self._lane
-        run, result, stopped = runner.run, outbox.result, self._lane_status.stopped
-        interval = 0.0 if chunk.careful or self._was_changed else STATE_CHECK_SECONDS
-        stop_checked = state_checked = -1.0
-        for task in runner.program.tasks(chunk.after(outbox.ended)):
-            if runner.ended - stop_checked > STOP_CHECK_SECONDS:
-                stop_checked = runner.ended
+        results, rows, stopped = outbox.results, outbox.results.rows, self._lane_status.stopped
+        is_careful = chunk.careful or self._was_changed
+        pause = 0.0 if is_careful else STOP_CHECK_SECONDS
+        interval = 0.0 if is_careful else STATE_CHECK_SECONDS
+        look_at = check_at = 0.0  # after the first task, which may import what changes the process
+        if stopped(lane) >= chunk.id:
+            return True
+        try:
+            for made in runner.run_each(runner.program.tasks(chunk.after(outbox.ended)), chunk.id):
+                if type(made) is tuple:
+                    rows += made
+                else:
+                    results.add(made)
+                ended = runner.ended
+                if ended < look_at:
+                    continue
+                look_at = ended + pause
+                if ended >= check_at:
+                    check_at = ended + interval
+                    if not self._is_unchanged():
+                        return False
+                    if ended >= outbox.flush_at:
+                        self._lane_status.idle(lane)  # no task runs while the report is being sent
+                        outbox.flush()
                 if stopped(lane) >= chunk.id:
                     break
-            try:
-                made = run(task, chunk.id)
-            except AttemptAborted as aborted:
-                outbox.failure = aborted.failure
-                break
-            result(made)
-            if runner.ended - state_checked >= interval:
-                state_checked = runner.ended
-                if not self._is_unchanged():
-                    return False
-                if runner.ended >= outbox.flush_at:
-                    self._lane_status.idle(lane)  # no task runs while the report is being sent
-                    outbox.flush()
-        return self._is_unchanged()
+        except AttemptAborted as aborted:
+            outbox.failure = aborted.failure
+            return self._is_unchanged()
+        return not results.size or self._is_unchanged()
 
     def _is_unchanged(self) -> bool:
         """Whether tasks left this process as they found it; if not, restore it.
@@ -161,7 +169,7 @@ class WorkerProcess:
             return True
         self._was_changed = True
         is_undone = self._state.restore()
-        if outbox.untrusted > 1:
+        if outbox.results.size > 1:
             outbox.forget_untrusted()
         elif CHANNEL in changed:
             raise ChannelClosed

@@ -207,6 +207,8 @@ def _watched(target: TaskFunction) -> TaskFunction:
     """The same function, with the debugger where it raises."""
     import pdb
 
+    import msgspec
+
     def look(error: Exception) -> None:
         trace = error.__traceback__
         pdb.post_mortem(trace.tb_next if trace is not None and trace.tb_next else trace)
@@ -226,7 +228,7 @@ def _watched(target: TaskFunction) -> TaskFunction:
             raise
 
     watched: Callable[..., Any] = coroutine if target.is_coroutine else function
-    return target._replace(function=watched)
+    return msgspec.structs.replace(target, function=watched)
 
 
 @contextlib.contextmanager

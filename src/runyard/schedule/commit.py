@@ -121,7 +121,7 @@ class Committer:
         printed = [each for group in groups for each in group.printed]
         if printed:
             tx.keep_printed(batch, printed)
-        rows = Rows(list(chain.from_iterable(group.rows.flat for group in groups)))
+        rows = Rows.joined(group.rows for group in groups)
         recording = tx.record(batch, rows)
         if self._is_list:
             return recording.freed

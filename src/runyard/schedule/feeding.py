@@ -81,7 +81,7 @@ class ClaimFeeder:
         """How many tasks this engine may still get, besides those it holds."""
         if not self._run.reads_store:
             return 0
-        held = sum(claim.left for claim in self._claims) + self._writer.backlog
+        held = sum(each.left for each in self._claims if not each.lost) + self._writer.backlog
         return max(0, self._mailbox.counts.pending - held) // self._mailbox.engines
 
     def _take_reply(self) -> bool:
@@ -104,8 +104,7 @@ class ClaimFeeder:
     def _check_that_others_work(self) -> None:
         """Raise if tasks are left although no engine has any."""
         pending = self._mailbox.counts.pending
-        is_idle = not (self._tasks.in_flight or self._tasks.ready or self._writer.backlog)
-        is_last = is_idle and self._mailbox.engines <= 1
+        is_last = self._is_idle and self._mailbox.engines <= 1
         self._dry_rounds = self._dry_rounds + 1 if is_last else 0
         if self._dry_rounds > DRY_ROUNDS and pending:
             raise StoreDamaged(
@@ -113,9 +112,15 @@ class ClaimFeeder:
                 hint="the store is damaged: run `runyard doctor`",
             )
 
+    @property
+    def _is_idle(self) -> bool:
+        return not (self._tasks.in_flight or self._tasks.ready or self._writer.backlog)
+
     def _wants_more(self) -> bool:
         if clock.monotonic() < self._dry_until or not self._run.reads_store:
             return False
         mean, lanes = self._tasks.estimate.value, self._run.backend.lanes
         low_water = policy.claim_size(mean, lanes, 1, 1 << 60, self._most) // 2
-        return self._tasks.ready.size < low_water and self._mailbox.counts.pending > 0
+        if self._tasks.ready.size >= low_water:
+            return False
+        return self.unclaimed > 0 or (self._is_idle and self._mailbox.counts.pending > 0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 
 from runyard import clock
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, LossCause, Report
@@ -52,13 +53,16 @@ class Lifecycle:
         self._run = run
         self._writer = writer
         self._history = history
-        self._redactor = Redactor()
         self._suspects: set[int] = set()  # ran when all workers died: from now on they run alone
         self.ready = ReadyQueue()
         self.in_flight = InFlight(run, self.ready)
         self.cancelling = Cancelling(run, self.ready, self.in_flight, self._record_one)
         self.estimate = policy.DurationEstimate()
         self.has_failed_fast = False  # a task failed, and the batch stops at the first failure
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        return Redactor()
 
     # 1. Claimed and queued
 
@@ -169,9 +173,9 @@ class Lifecycle:
         late = [f for f in report.failures if f.late and self.in_flight.excuses(sent, f.late)]
         if not late:
             return Rows(report.rows), report.failures, report.printed
-        rows = [*report.rows, *(value for failure in late for value in failure.late or ())]
+        rows = Rows.joined([Rows(report.rows), Rows.of(f.late for f in late if f.late)])
         printed = [*report.printed, *(f.printed for f in late if f.printed is not None)]
-        return Rows(rows), [f for f in report.failures if f not in late], printed
+        return rows, [f for f in report.failures if f not in late], printed
 
     def _emitted(self, emission: Emission) -> None:
         self._run.publish(

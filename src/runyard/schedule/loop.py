@@ -196,10 +196,13 @@ class Loop:
     def _is_over(self) -> bool:
         submissions, writer = self._run.submissions, self._writer
         stays = self._ending is None and submissions is not None and not submissions.is_done
-        if self._tasks.in_flight or stays:
+        if stays:
             return False
-        if not self._tasks.ready.size:
+        is_all_sent = not self._tasks.ready.size and not self._feeder.unclaimed
+        if is_all_sent or not (self._tasks.in_flight or self._tasks.ready.size):
             writer.hurry()
+        if self._tasks.in_flight:
+            return False
         if self._ending is not None:
             return writer.is_done and not self._feeder.is_waiting
         if not self._run.reads_store:

@@ -7,6 +7,12 @@ from collections import deque
 CHUNK_SECONDS = 0.04
 """Work in one chunk: long enough to hide the round trip, short enough to report often."""
 
+LEAST_SECONDS = 0.0001
+"""Work that is not worth sharing: sending it to another lane takes as long."""
+
+TASK_SECONDS = 1e-6
+"""What a task costs besides its own work, about."""
+
 BYTES_A_SECOND = 100e6
 """How fast values travel and are written, about; a large value counts like a long task."""
 
@@ -41,7 +47,8 @@ def chunk_size(
     if mean is None:
         return 1
     by_time = int(distance * min(CHUNK_SECONDS / max(mean, 1e-9), CHUNK_MAX))
-    by_share = left // (2 * lanes * depth)
+    least = int(distance * LEAST_SECONDS / (mean + TASK_SECONDS))
+    by_share = max(left // (2 * lanes * depth), min(least, left))
     return max(1, min(by_time, by_share, known * GROWTH))
 
 

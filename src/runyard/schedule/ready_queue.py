@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
 from itertools import count
 
 from runyard.attempt.wire import Chunk, Item
 from runyard.spec.batch import ListedTask, settings_of
-from runyard.spec.outcome import decoding_stored
+from runyard.spec.outcome import Rows, decoding_stored
 from runyard.spec.status import Priority
 from runyard.store.rows import Claim
 
@@ -65,10 +64,10 @@ class HeldClaim:
         """Where one of its tasks stands among others."""
         return -self._priorities.get(task, self.priority), task
 
-    def is_awaited(self, tasks: Iterable[int]) -> bool:
+    def is_awaited(self, rows: Rows) -> bool:
         """Whether other tasks come after one of these."""
         awaited = self.claim.awaited
-        return bool(awaited) and not awaited.isdisjoint(tasks)
+        return bool(awaited) and not awaited.isdisjoint(rows.tasks)
 
 
 class ReadyQueue:

@@ -102,7 +102,7 @@ class Writer:
             self.backlog += len(group.rows)
             self._bytes += group.size
             is_full = self.backlog >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES
-        if is_full or claim.is_awaited(group.rows.tasks):
+        if is_full or claim.is_awaited(group.rows):
             self._urgent.set()
         self._work.set()
 
@@ -111,7 +111,7 @@ class Writer:
         with self._lock:
             self._pending.attempts.append(row)
             if printed:
-                group = OutcomeGroup.of(claim, Rows([]), is_last=False, printed=printed)
+                group = OutcomeGroup.of(claim, Rows(), is_last=False, printed=printed)
                 self._pending.groups.append(group)
                 self._bytes += group.size
         self._work.set()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from runyard import clock
 from runyard.errors import RunyardError, StoreDamaged
@@ -51,6 +53,8 @@ class OutcomeRow(NamedTuple):
 
 
 WIDTH = len(OutcomeRow._fields)
+PAGE = 4096
+_decode_rows = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def workers_of(low: int, high: int) -> tuple[int, int]:
@@ -66,29 +70,56 @@ def check_all(rows: Iterable[tuple[Any, ...]], batch: int) -> None:
 
 
 class Rows(Sequence[OutcomeRow]):
-    """Rows as one flat list, as they are sent and written to a database.
+    """Rows as flat lists, as they are sent and written to a database.
 
-    A million small objects would cost more than their content; one long list costs little.
+    A million small objects would cost more than their content; one long list costs little. Rows of
+    a report stay encoded until they are needed.
     """
 
-    __slots__ = ("flat",)
+    __slots__ = ("_count", "_parts")
 
-    def __init__(self, flat: list[Any]) -> None:
-        self.flat = flat
+    def __init__(self, *parts: list[Any] | bytes) -> None:
+        self._parts = parts
+        self._count = sum(map(_length, parts)) // WIDTH
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> Rows:
         """Rows in this form."""
         return rows if isinstance(rows, Rows) else cls(list(chain.from_iterable(rows)))
 
+    @classmethod
+    def joined(cls, several: Iterable[Rows]) -> Rows:
+        """All of several."""
+        return cls(*(part for rows in several for part in rows._parts))
+
+    @property
+    def flat(self) -> list[Any]:
+        """All columns of the first row, then those of the next one, and so on."""
+        if len(self._parts) != 1 or isinstance(self._parts[0], bytes):
+            self._parts = (list(chain.from_iterable(map(_decoded, self._parts))),)
+        return _decoded(self._parts[0])
+
+    def pages(self) -> Iterator[Rows]:
+        """The rows in lists of a moderate size, decoded only now: that they are still in the
+        processor's cache when they are written saves a fifth of the time."""
+        page: list[Any] = []
+        for part in self._parts:
+            if page and (len(page) + _length(part)) // WIDTH > PAGE:
+                yield Rows(page)
+                page = []
+            page = page + _decoded(part) if page else _decoded(part)
+        if page:
+            yield Rows(page)
+
     def __len__(self) -> int:
-        return len(self.flat) // WIDTH
+        return self._count
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
-        start = range(0, len(self.flat), WIDTH)[at]
-        return OutcomeRow._make(self.flat[start : start + WIDTH])
+        flat = self.flat
+        start = range(0, len(flat), WIDTH)[at]
+        return OutcomeRow._make(flat[start : start + WIDTH])
 
     def only(self, wanted: Callable[[OutcomeRow], bool]) -> Rows:
         """The rows that `wanted` accepts."""
@@ -102,7 +133,9 @@ class Rows(Sequence[OutcomeRow]):
     @property
     def size(self) -> int:
         """The approximate size of their values in bytes."""
-        return sum(map(len, filter(None, self.flat[3::WIDTH])))
+        lists = (part for part in self._parts if not isinstance(part, bytes))
+        encoded = sum(len(part) for part in self._parts if isinstance(part, bytes))
+        return encoded + sum(len(value) for flat in lists for value in flat[3::WIDTH] if value)
 
     @property
     def largest(self) -> int:
@@ -113,6 +146,17 @@ class Rows(Sequence[OutcomeRow]):
     def statuses(self) -> set[int]:
         """The status codes that occur."""
         return set(self.flat[1::WIDTH])
+
+
+def _length(part: list[Any] | bytes) -> int:
+    """How many items a list has, which may be encoded."""
+    if isinstance(part, list):
+        return len(part)
+    return part[0] & 15 if part[0] < 0xA0 else int.from_bytes(part[1 : 3 if part[0] == 0xDC else 5])
+
+
+def _decoded(part: list[Any] | bytes) -> list[Any]:
+    return part if isinstance(part, list) else _decode_rows(part)
 
 
 class Printed(NamedTuple):

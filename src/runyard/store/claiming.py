@@ -55,6 +55,7 @@ class SqlClaims(SqlWriter):
     """Claims on ranges of grids and on rows of lists."""
 
     def __init__(self, alive: Callable[[int], bool], known: dict[int, bool]) -> None:
+        super().__init__()
         self._alive = alive
         self._known = known  # whether a batch is a list, from earlier transactions
         self.found: dict[int, bool] = {}  # and from this one
@@ -153,7 +154,7 @@ class SqlClaims(SqlWriter):
             return None
         high = min(found.frontier + want, found.total)
         row = self._insert_claim(batch, found.frontier, high, engine, token)
-        self._put(schema.batches, msgspec.structs.replace(found, frontier=high))
+        self._put_batch(msgspec.structs.replace(found, frontier=high))
         return self._range_claim(batch, token, [row])
 
     def _range_claim(

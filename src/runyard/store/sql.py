@@ -90,8 +90,7 @@ class SqlTransaction(SqlClaims):
         row = self.batch_by_id(batch)
         if row is None:
             raise NotFound(f"batch number {batch} is gone from the store")
-        changed = msgspec.structs.replace(row, **columns)
-        self._put(schema.batches, changed)
+        changed = self._put_batch(msgspec.structs.replace(row, **columns))
         if columns.keys() & WISHES:
             self._notify(batch)
         return changed
@@ -100,6 +99,7 @@ class SqlTransaction(SqlClaims):
         for table in schema.OF_BATCHES:
             self.run(f"DELETE FROM {table.name} WHERE batch = :batch", batch=batch)
         self._drop(schema.batches, batch)
+        self._locked.pop(batch, None)
 
     def add_tasks(
         self,
@@ -147,10 +147,12 @@ class SqlTransaction(SqlClaims):
     def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
         if not rows:
             return Recording(0)
-        rows, heavy = lightened(Rows.of(rows))
-        counts = self._insert_all(batch, rows)
-        for row in heavy:
-            self._insert_pieces(batch, row)
+        rows, counts = Rows.of(rows), Counter[str]()
+        for page in rows.pages():
+            light, heavy = lightened(page)
+            counts += self._insert_all(batch, light)
+            for row in heavy:
+                self._insert_pieces(batch, row)
         listed = self._is_listed(batch)
         found = self.batch_by_id(batch)  # locks the row while followers are settled
         assert found is not None
@@ -187,7 +189,7 @@ class SqlTransaction(SqlClaims):
         if found.done + sum(counts.values()) == found.total:
             changes["finished"] = clock.now()
             self._notify(found.id)
-        self._put(schema.batches, msgspec.structs.replace(found, **changes))
+        self._put_batch(msgspec.structs.replace(found, **changes))
 
     def _has_edges(self, batch: int) -> bool:
         return self.run(_ANY_EDGE, batch=batch).fetchone() is not None

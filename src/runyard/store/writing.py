@@ -42,8 +42,22 @@ class SqlWriter(SqlSnapshot):
     def _notify(self, batch: int) -> None:
         """Notify others of a change of this batch when this transaction is committed."""
 
+    def __init__(self) -> None:
+        self._locked: dict[int, BatchRow] = {}  # batches that no other transaction can change now
+
     def batch_by_id(self, batch: int) -> BatchRow | None:
-        return self._get(schema.batches, batch, lock="FOR UPDATE")
+        if batch not in self._locked:
+            found = self._get(schema.batches, batch, lock="FOR UPDATE")
+            if found is None:
+                return None
+            self._locked[batch] = found
+        return self._locked[batch]
+
+    def _put_batch(self, row: BatchRow) -> BatchRow:
+        """Replace the row of a batch."""
+        self._put(schema.batches, row)
+        self._locked[row.id] = row
+        return row
 
     def _insert(self, table: Table[R], columns: dict[str, Any]) -> R:
         """Insert a row numbered by the database, then set its checksum, which covers the number."""

@@ -42,7 +42,7 @@ class Wire:
             printed = Completed(tuple(row), Printed(task, 0, b"x", b""))  # type: ignore[arg-type]
             failed = Failure(row, ["Exception"])
             result: Any = [tuple(row), printed, failed][task % 3]
-            self.outbox.result(result)
+            self.outbox.results.add(result)
         if trusted:
             self.outbox.trust()
 
@@ -146,7 +146,7 @@ def test_results_wait_until_the_process_is_known_to_be_unchanged(wire: Wire) -> 
     wire.fill(range(4))
     wire.fill(range(4, 10), trusted=False)
     assert tasks([wire.report()]) == list(range(4))  # by the flusher
-    assert (wire.outbox.ended, wire.outbox.untrusted) == (4, 6)
+    assert (wire.outbox.ended, wire.outbox.results.size) == (4, 6)
     wire.outbox.trust()
     assert tasks([wire.report()]) == list(range(4, 10))
 
