@@ -244,11 +244,13 @@ def _attributes(cls: type, constructor: ast.AST | None) -> Iterator[Field]:
         return
     types = {a.arg: a.annotation for a in (*constructor.args.args, *constructor.args.kwonlyargs)}
     for each in constructor.body:
-        if not isinstance(each, ast.Assign) or not isinstance(each.targets[0], ast.Attribute):
+        if not isinstance(each, ast.Assign | ast.AnnAssign):
             continue
-        name, value = each.targets[0].attr, each.value
-        if not name.startswith("_"):
-            annotation = types.get(name)
+        target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
+        if isinstance(target, ast.Attribute) and not target.attr.startswith("_"):
+            name, value = target.attr, each.value
+            own = each.annotation if isinstance(each, ast.AnnAssign) else None
+            annotation = own or types.get(name)
             kind = _segment(cls, annotation) if annotation is not None else ""
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and not kind:
                 kind = value.func.id

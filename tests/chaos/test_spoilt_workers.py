@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import os
 import resource
@@ -176,12 +177,24 @@ def socket_at(descriptor: int) -> bool:
         return False
 
 
-def test_a_workers_channel_has_a_number_that_tasks_do_not_use_by_mistake(yard: ry.Yard) -> None:
-    def task(x: int) -> list[int]:
-        return [descriptor for descriptor in range(3, 256) if socket_at(descriptor)]
+def test_a_task_that_tries_or_closes_all_usual_descriptors_changes_nothing(yard: ry.Yard) -> None:
+    def task(x: int) -> int:
+        if x == SPOILER:
+            for descriptor in range(3, 256):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, b"text")
+            os.closerange(3, 256)
+        print("task", x)
+        return x
 
-    result = yard.run(ry.grid(task, x=range(10)), backend="processes", workers=2)
-    assert list(result.values()) == [[]] * 10
+    events: list[Event] = []
+    result = yard.run(
+        ry.grid(task, x=range(TASKS)), backend="processes", workers=2, on_event=events.append
+    )
+    assert list(result.values()) == list(range(TASKS))
+    assert [event for event in events if isinstance(event, Notice)] == []
+    for x in range(TASKS):
+        assert [each.stdout for each in yard.printed(result.name, x).values()] == [f"task {x}\n"]
 
 
 def test_a_task_that_writes_into_a_report_costs_itself_alone(yard: ry.Yard) -> None:

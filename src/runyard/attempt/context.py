@@ -56,11 +56,11 @@ class Context:
         self._space: Path | None = None
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-        self.batch = runner.program.job.name
-        self.task = ready.task
-        self.attempt = ready.attempt  # how often the task failed before
-        self.params = ready.params
-        self.timeout = runner.timeout(ready)  # the attempt's time limit in seconds
+        self.batch: str = runner.program.job.name
+        self.task: int = ready.task
+        self.attempt: int = ready.attempt  # how often the task failed before
+        self.params: dict[str, Any] = ready.params
+        self.timeout: float | None = runner.timeout(ready)  # the attempt's time limit in seconds
         self.is_over = False  # the attempt has ended
 
     @property

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from runyard.attempt import forked
+from runyard.attempt.descriptors import out_of_the_way
 from runyard.attempt.kept import STREAMS, clipped, filed, part
 from runyard.attempt.system_failure import SYSTEM_ERRORS, AttemptAborted, SystemFailure
 from runyard.errors import EngineError
@@ -67,8 +68,9 @@ class SpoolOutput(OutputCapture):
         self._bypasses_python = False
         self._spool = spool
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._descriptors = [os.open(path, flags, 0o600) for path in _spool_files(spool)]
-        self._before = [(number, os.dup(number)) for number in (1, 2)]
+        files = [os.open(path, flags, 0o600) for path in _spool_files(spool)]
+        self._descriptors = [out_of_the_way(descriptor) for descriptor in files]
+        self._before = [(number, out_of_the_way(os.dup(number))) for number in (1, 2)]
         for number, name, descriptor in zip((1, 2), STREAMS, self._descriptors, strict=True):
             os.dup2(descriptor, number)
             setattr(sys, name, _own_stream(number))

@@ -16,10 +16,8 @@ dies, and kills a worker when the supervisor dies (Linux).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import os
-import resource
 import select
 import signal
 import socket
@@ -28,15 +26,13 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from runyard.attempt.descriptors import out_of_the_way
 from runyard.backends import tree, worker
 
 MESSAGE = struct.Struct("<cxxxiQ")  # kind, lane; the channel's key, a pid, or status << 32 | pid
 FORK, KILL, STARTED, ENDED = b"F", b"K", b"S", b"E"
 FORKED_WITH = 3
 """Descriptors sent with a request to fork: the channel, and the engine's stdout and stderr."""
-
-CHANNEL_NUMBER = 1000
-"""The lowest descriptor number of a worker's channel."""
 
 
 def main(descriptor: int) -> None:
@@ -147,7 +143,7 @@ def _become_worker(
             os.dup2(stream, target)
         for descriptor in (*own, *streams):
             os.close(descriptor)
-        channel = _out_of_the_way(channel)
+        channel = out_of_the_way(channel)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         code = worker.main(lane, socket.socket(fileno=channel), key)
     except BaseException:
@@ -156,16 +152,6 @@ def _become_worker(
         with contextlib.suppress(Exception):
             sys.stderr.flush()
         os._exit(code)
-
-
-def _out_of_the_way(channel: int) -> int:
-    """Move the channel to a number that tasks don't use by mistake, if the limit allows it."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    with contextlib.suppress(OSError):
-        moved = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, min(CHANNEL_NUMBER, limit - 1))
-        os.close(channel)
-        return moved
-    return channel
 
 
 def _reap(control: socket.socket, lanes: dict[int, int]) -> None:
