@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 SIZE = 64
 _STATUS = struct.Struct("<qqqqd")  # batch, task, attempt, chunk, start
-_STOP = struct.Struct("<q")
-_STOP_AT = 48
+_NUMBER = struct.Struct("<q")
+_LEFT_AT, _STOP_AT = 40, 48
 IDLE = -1
 
 
@@ -60,7 +60,8 @@ class LaneStatusFile:
     def clear(self, lane: int) -> None:
         """The lane is idle and may start anything."""
         _STATUS.pack_into(self._map, lane * SIZE, 0, IDLE, 0, 0, 0)
-        _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
+        _NUMBER.pack_into(self._map, lane * SIZE + _STOP_AT, 0)
+        self.leave(lane, 0)
 
     def writer(self, lane: int) -> Callable[[int, int, int, int, float], None]:
         """A function that writes the lane's status; it takes the fields of `LaneStatus`."""
@@ -79,11 +80,20 @@ class LaneStatusFile:
 
     def stop(self, lane: int, chunk: int) -> None:
         """Forbid the lane to start more tasks of this chunk or earlier ones."""
-        _STOP.pack_into(self._map, lane * SIZE + _STOP_AT, chunk)
+        _NUMBER.pack_into(self._map, lane * SIZE + _STOP_AT, chunk)
 
     def stopped(self, lane: int) -> int:
         """The last chunk of which nothing more may be started."""
-        found: int = _STOP.unpack_from(self._map, lane * SIZE + _STOP_AT)[0]
+        found: int = _NUMBER.unpack_from(self._map, lane * SIZE + _STOP_AT)[0]
+        return found
+
+    def leave(self, lane: int, size: int) -> None:
+        """Earlier tasks have left this many bytes of memory in use."""
+        _NUMBER.pack_into(self._map, lane * SIZE + _LEFT_AT, size)
+
+    def left(self, lane: int) -> int:
+        """The bytes of memory that earlier tasks have left in use."""
+        found: int = _NUMBER.unpack_from(self._map, lane * SIZE + _LEFT_AT)[0]
         return found
 
     def close(self, *, remove: bool = False) -> None:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import contextlib
 import decimal
+import gc
+import importlib
 import locale
 import os
 import resource
 import signal
 import sys
+import threading
 import time
 import warnings
+from _thread import _count as threads
 from collections.abc import Callable, Iterable, Iterator
 from os import fstat, umask
+from socket import getdefaulttimeout, setdefaulttimeout
 from typing import Any, NamedTuple
 
 from runyard.attempt.memory import lifting
@@ -28,7 +33,6 @@ _NUMBERS = range(1, signal.SIGRTMIN) if hasattr(signal, "SIGRTMIN") else range(1
 _SIGNALS = sorted({*_NUMBERS} & {*signal.valid_signals()} - {signal.SIGINT})
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-_NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 # The raw bytes: `os.environ` would decode each variable.
 _variables: Any = getattr(os.environ, "_data", os.environb)
 _getsignal = _signal.getsignal  # `signal.getsignal` makes enums and is 30 times slower
@@ -40,8 +44,8 @@ class Aspect(NamedTuple):
     name: str
     read: Callable[[], Any]
     restore: Callable[[Any], object] | None = None
-    by_import: Callable[[Any, Any], bool] | None = None
-    """Whether importing a module may turn the first value into the second."""
+    by_import: Callable[[Any, Any, Any], Any] | None = None
+    """The reference after an import that turned the second value into the third."""
 
 
 class ProcessState:
@@ -55,13 +59,13 @@ class ProcessState:
             *_ASPECTS,
         )
         self._before: dict[Aspect, Any] = {}
-        self._modules = 0
+        self._threads = 0
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Take the current state as the reference, with these files open."""
         self._descriptors = list(descriptors)
         self._before = self._read_all()
-        self._modules = len(sys.modules)
+        self._threads = threads()
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
@@ -72,16 +76,41 @@ class ProcessState:
         finally:
             now = self._read_all()
             self._before |= {each: now[each] for each in now if now[each] != before[each]}
-            self._modules = len(sys.modules)
+
+    def follow_imports(self) -> None:
+        """From now on, accept what importing a module adds, and only that.
+
+        Python looks this function up for each module that has not been loaded yet.
+        """
+        bootstrap: Any = importlib._bootstrap
+        find_and_load, own = bootstrap._find_and_load, threading.local()
+
+        def load(name: str, import_: Any) -> Any:
+            if name in sys.modules or getattr(own, "is_loading", False):
+                return find_and_load(name, import_)
+            own.is_loading = True
+            before = {each: _read(each) for each in self._before if each.by_import is not None}
+            try:
+                return find_and_load(name, import_)
+            finally:
+                own.is_loading = False
+                self._accept_import(before)
+
+        # Under this name Python leaves the frame out of tracebacks.
+        place = find_and_load.__code__.co_filename
+        load.__code__ = load.__code__.replace(co_filename=place)
+        bootstrap._find_and_load = load
 
     def changed(self) -> list[str]:
         """What has changed. Must be called in the thread that runs tasks."""
         with lifting:
             found = [each for each, before in self._before.items() if _read(each) != before]
-        if found and self._modules != len(sys.modules):
-            found = [aspect for aspect in found if not self._is_due_to_import(aspect)]
-        self._modules = len(sys.modules)
         return [aspect.name for aspect in found]
+
+    @property
+    def has_more_threads(self) -> bool:
+        """Whether threads that tasks have started still run."""
+        return threads() > self._threads
 
     def is_connected(self) -> bool:
         """Whether the connection to the engine is intact."""
@@ -101,12 +130,12 @@ class ProcessState:
         with lifting:  # the memory limit is lifted while another thread sends a report
             return {aspect: _read(aspect) for aspect in self._aspects}
 
-    def _is_due_to_import(self, aspect: Aspect) -> bool:
-        now = _read(aspect)
-        if aspect.by_import is None or not aspect.by_import(self._before[aspect], now):
-            return False
-        self._before[aspect] = now
-        return True
+    def _accept_import(self, before: dict[Aspect, Any]) -> None:
+        for aspect, value in before.items():
+            now = _read(aspect)
+            if now != value and aspect.by_import is not None:
+                with contextlib.suppress(Exception):  # a value that can't be read
+                    self._before[aspect] = aspect.by_import(self._before[aspect], value, now)
 
 
 class _Unknown:
@@ -174,19 +203,73 @@ def _restore_warnings(before: Warnings) -> None:
     warnings.filters[:], warnings.showwarning = before  # type: ignore[index]
 
 
-def _only_adds_filters(before: Warnings, now: Warnings) -> bool:
+def _with_filters(reference: Warnings, before: Warnings, now: Warnings) -> Warnings:
+    """The reference with the filters that an import added, if it did nothing else."""
     added = [rule for rule in now[0] if rule not in before[0]]
     kept = [rule for rule in now[0] if rule in before[0]]
-    return (kept, now[1]) == before and all(rule[0] != "error" for rule in added)
+    if (kept, now[1]) != before or any(rule[0] == "error" for rule in added):
+        return reference
+    return [*added, *reference[0]], reference[1]
 
 
-def _streams() -> tuple[Any, Any]:
-    return getattr(sys, "stdout", None), getattr(sys, "stderr", None)
+Variables = dict[bytes, bytes]
 
 
-def _restore_streams(before: tuple[Any, Any]) -> None:
-    if not any(stream.closed for stream in before):
-        sys.stdout, sys.stderr = before
+def _with_variables(reference: Variables, before: Variables, now: Variables) -> Variables:
+    """The reference with the variables that an import added, if it did nothing else."""
+    if not before.items() <= now.items():
+        return reference
+    return reference | dict(now.items() - before.items())
+
+
+_STREAM_SETTINGS = ("encoding", "errors", "line_buffering", "write_through")
+
+
+def _streams() -> list[Any]:
+    return [
+        (name, each, each.closed, _settings(each), {**vars(each)})
+        for name in ("stdin", "stdout", "stderr")
+        if (each := getattr(sys, name, None)) is not None
+    ]
+
+
+def _settings(stream: Any) -> dict[str, Any]:
+    return {name: getattr(stream, name, None) for name in _STREAM_SETTINGS}
+
+
+def _restore_streams(before: list[Any]) -> None:
+    for name, stream, was_closed, settings, variables in before:
+        if stream.closed != was_closed:
+            continue
+        setattr(sys, name, stream)
+        vars(stream).clear()
+        vars(stream).update(variables)
+        if _settings(stream) != settings:
+            stream.reconfigure(**settings)
+
+
+def _has_many_files() -> bool:
+    """Whether half of the descriptors are in use. The lowest free one tells, at no cost."""
+    try:
+        lowest = os.dup(0)
+    except OSError:
+        return True
+    os.close(lowest)
+    return lowest > resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+
+
+_one, _tiny, _half = 1.0, 2.0**-60, 1.5 * 2.0**-53
+
+
+def _rounding() -> tuple[float, ...]:
+    """Sums that differ between the ways in which a processor may round."""
+    return _one + _tiny, _one + _half, -_one - _tiny
+
+
+def _restore_collector(before: tuple[Any, ...]) -> None:
+    gc.callbacks[:] = before[0]
+    (gc.enable if before[1] else gc.disable)()
+    gc.set_threshold(*before[2])
 
 
 def _decimals() -> dict[str, Any]:
@@ -203,9 +286,18 @@ def _decimals() -> dict[str, Any]:
     }
 
 
-def _numpy_errors() -> dict[str, str]:
+def _numpy() -> tuple[Any, ...] | None:
     numpy = sys.modules.get("numpy")
-    return _NUMPY_ERRORS if numpy is None else numpy.geterr()
+    if numpy is None:
+        return None
+    return numpy.geterr(), numpy.getbufsize(), numpy.get_printoptions()
+
+
+def _restore_numpy(before: tuple[Any, ...]) -> None:
+    numpy = sys.modules["numpy"]
+    numpy.seterr(**before[0])
+    numpy.setbufsize(before[1])
+    numpy.set_printoptions(**before[2])
 
 
 # Functions of other modules are looked up each time, since a task may have replaced them.
@@ -214,7 +306,7 @@ _ASPECTS = (
         "the environment",
         lambda: _variables.copy(),
         _restore_environment,
-        by_import=lambda before, now: before.items() <= now.items(),
+        by_import=_with_variables,
     ),
     _each(
         "the limits of its process", _LIMITS, lambda k: resource.getrlimit(k), resource.setrlimit
@@ -224,7 +316,7 @@ _ASPECTS = (
         "the recursion limit",
         sys.getrecursionlimit,
         sys.setrecursionlimit,
-        by_import=lambda before, now: before <= now,
+        by_import=lambda reference, before, now: max(reference, now) if now > before else reference,
     ),
     _each("the handlers of signals", _SIGNALS, _getsignal, signal.signal),
     _each("the handler of SIGINT", [signal.SIGINT], _getsignal, signal.signal),
@@ -244,7 +336,7 @@ _ASPECTS = (
         lambda: locale.setlocale(locale.LC_ALL),
         lambda before: locale.setlocale(locale.LC_ALL, before),
     ),
-    Aspect("the filters of warnings", _warnings, _restore_warnings, by_import=_only_adds_filters),
+    Aspect("the filters of warnings", _warnings, _restore_warnings, by_import=_with_filters),
     Aspect("the standard streams", _streams, _restore_streams),
     Aspect(
         "the context of decimal",
@@ -252,8 +344,22 @@ _ASPECTS = (
         lambda before: decimal.setcontext(decimal.Context(**before, flags=[])),
     ),
     Aspect(
-        "how numpy handles errors",
-        _numpy_errors,
-        lambda before: sys.modules["numpy"].seterr(**before),
+        "the settings of numpy",
+        _numpy,
+        _restore_numpy,
+        by_import=lambda reference, before, now: now if before is None else reference,
     ),
+    Aspect("the number of its open files", _has_many_files),
+    Aspect("how floats are rounded", _rounding),
+    Aspect("the time zone", lambda: (time.tzname, time.timezone), lambda _: time.tzset()),
+    Aspect(
+        "the garbage collector",
+        lambda: ([*gc.callbacks], gc.isenabled(), gc.get_threshold()),
+        _restore_collector,
+    ),
+    Aspect("its trace function", lambda: sys.gettrace(), lambda before: sys.settrace(before)),
+    Aspect("its profiler", lambda: sys.getprofile(), lambda before: sys.setprofile(before)),
+    Aspect("the longest integers as text", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    Aspect("the timeout of sockets", lambda: getdefaulttimeout(), lambda s: setdefaulttimeout(s)),
+    Aspect("its user", lambda: (os.geteuid(), os.getegid())),
 )

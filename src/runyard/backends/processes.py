@@ -128,7 +128,7 @@ class ProcessesBackend(Backend):
 
     def memory(self, lane: int) -> int | None:
         pid = self._pool.workers[lane].pid
-        return None if pid is None else tree.resident(pid)
+        return None if pid is None else tree.resident(pid) - self._lane_status.left(lane)
 
     def wake(self) -> None:
         self._pool.poller.wake()

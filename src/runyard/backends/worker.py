@@ -12,11 +12,11 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.lane_status import LaneStatusFile
-from runyard.attempt.memory import limit_memory
+from runyard.attempt.memory import limit_memory, resident
 from runyard.attempt.output import OutputCapture, SpoolOutput, touched
 from runyard.attempt.process_state import CHANNEL, ProcessState
 from runyard.attempt.program import Program
@@ -57,12 +57,16 @@ class WorkerProcess:
         self._channel = channel
         self._key = key
         self._state = ProcessState(channel.fileno())
+        self._state.follow_imports()
         self._outbox = Outbox(channel, lane, self._state, key)
         self._was_changed = False  # by a task of this batch: check after every task
+        self._had_threads = False  # that earlier tasks have started
         self._spool: SpoolOutput | None = None
         self._lane_status: LaneStatusFile | None = None
         self._runner: Runner | None = None
         self._failure: SystemFailure | None = None  # why this batch can't begin here
+        self._memory: int | None = None  # the limit of a task
+        self._resident = 0  # memory in use before the first task
 
     def serve(self) -> None:
         """Handle messages until the channel closes."""
@@ -99,8 +103,9 @@ class WorkerProcess:
             return
         enter(self._runner)
         limit_memory(job.memory)
+        self._memory, self._resident = job.memory, resident()
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
-        self._was_changed = False
+        self._was_changed = self._had_threads = False
 
     def _make_runner(self, job: Job, lane_status: LaneStatusFile) -> Runner:
         if job.capture:
@@ -126,7 +131,7 @@ class WorkerProcess:
         assert self._lane_status is not None
         runner, outbox, lane = self._runner, self._outbox, self._lane
         results, rows, stopped = outbox.results, outbox.results.rows, self._lane_status.stopped
-        is_careful = chunk.careful or self._was_changed
+        is_careful = chunk.careful or self._was_changed or self._memory is not None
         pause = 0.0 if is_careful else STOP_CHECK_SECONDS
         interval = 0.0 if is_careful else STATE_CHECK_SECONDS
         look_at = check_at = 0.0  # after the first task, which may import what changes the process
@@ -157,31 +162,48 @@ class WorkerProcess:
         return not results.size or self._is_unchanged()
 
     def _is_unchanged(self) -> bool:
-        """Whether tasks left this process as they found it; if not, restore it.
+        """Whether tasks left this process as they found it; if not, restore or replace it.
 
         A single task since the last check is to blame, and its result counts. Of several, all may
-        have seen the change: they run again, one by one.
+        have seen the change: they run again, one by one. A thread that an earlier task has left
+        may make changes at any time, so then the task is not to blame, and runs again elsewhere.
         """
-        outbox = self._outbox
-        changed = self._state.changed()
+        outbox, had_threads = self._outbox, self._had_threads
+        changed, self._had_threads = self._state.changed(), self._state.has_more_threads
         if not changed:
             outbox.trust()
+            if self._memory is not None:
+                self._account_for_memory(self._memory)
             return True
         self._was_changed = True
-        is_undone = self._state.restore()
-        if outbox.results.size > 1:
+        is_undone = self._state.restore() and not self._had_threads
+        if outbox.results.size > 1 or had_threads:
             outbox.forget_untrusted()
         elif CHANNEL in changed:
             raise ChannelClosed
         else:
             outbox.trust(", ".join(changed), is_undone=is_undone)
         if not is_undone:
-            assert self._lane_status is not None
-            self._lane_status.idle(self._lane)
-            if CHANNEL not in changed:
-                outbox.flush()
-            raise Tainted
+            self._leave(can_report=CHANNEL not in changed)
         return False
+
+    def _account_for_memory(self, limit: int) -> None:
+        """Let the next task use as much as the others, whatever earlier ones have left here."""
+        tree.kill_below(os.getpid())
+        assert self._lane_status is not None
+        left = max(0, resident() - self._resident)
+        if left > limit:
+            self._leave()
+        self._lane_status.leave(self._lane, left)
+        limit_memory(limit)
+
+    def _leave(self, *, can_report: bool = True) -> NoReturn:
+        """Let another process run the rest."""
+        assert self._lane_status is not None
+        self._lane_status.idle(self._lane)
+        if can_report:
+            self._outbox.flush()
+        raise Tainted
 
     def _rest(self) -> None:
         """The batch is over: leave nothing of it in this process."""
