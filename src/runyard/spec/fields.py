@@ -13,15 +13,18 @@ WHOLE = "value"
 """The path of a value that is a single number."""
 
 
-def parts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every field of a value with its path; records and mappings are entered unless empty."""
+def parts(value: Any, path: str = "", above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every field of a value with its path; records and mappings are entered unless empty.
+
+    Where a value contains itself, it is a field as a whole.
+    """
     if isinstance(value, bool | int | float | str) or value is None:
         yield path or WHOLE, value
         return
     inner = value if isinstance(value, dict) else fields_of(value)
-    if inner and depth < DEEPEST:
+    if inner and len(above) < DEEPEST and id(value) not in above:
         for key, part in named(inner):
-            yield from parts(part, f"{path}.{key}" if path else key, depth + 1)
+            yield from parts(part, f"{path}.{key}" if path else key, (*above, id(value)))
     elif inner is None and type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         yield path or WHOLE, value.item()
     else:

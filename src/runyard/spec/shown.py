@@ -15,11 +15,11 @@ from runyard.spec.records import fields_of
 
 
 def jsonable(value: Any) -> Any:
-    """The value as plain JSON."""
-    return _json(value, 0)
+    """The value as plain JSON; a value that contains itself is cut with "…"."""
+    return _json(value, ())
 
 
-def _json(value: Any, depth: int) -> Any:
+def _json(value: Any, above: tuple[int, ...]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -28,27 +28,29 @@ def _json(value: Any, depth: int) -> Any:
         return json_number(value, WIDEST)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
-    return "…" if depth > DEEPEST else _json_of_many(value, depth)
+    if len(above) > DEEPEST or id(value) in above:
+        return "…"
+    return _json_of_many(value, (*above, id(value)))
 
 
-def _json_of_many(value: Any, depth: int) -> Any:
+def _json_of_many(value: Any, above: tuple[int, ...]) -> Any:
     if type(value).__module__ == "numpy":
-        return _json_of_numpy(value, depth)
+        return _json_of_numpy(value, above)
     inner = value if isinstance(value, dict) else fields_of(value)
     if inner is not None:
-        return {k: _json(v, depth + 1) for k, v in named(inner)}
+        return {k: _json(v, above) for k, v in named(inner)}
     if isinstance(value, list | tuple):
-        return [_json(v, depth + 1) for v in value]
+        return [_json(v, above) for v in value]
     return shown(value)
 
 
-def _json_of_numpy(value: Any, depth: int) -> Any:
+def _json_of_numpy(value: Any, above: tuple[int, ...]) -> Any:
     from runyard.spec.arrays import is_mostly_form
 
     if not hasattr(value, "tolist") or is_mostly_form(value.shape):
         return shown(value)
     plain = value.tolist()  # the value itself, if Python has no such type
-    return shown(value) if type(plain) is type(value) else _json(plain, depth + 1)
+    return shown(value) if type(plain) is type(value) else _json(plain, above)
 
 
 def named(mapping: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:

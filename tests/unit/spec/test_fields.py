@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.spec.codec import decode, encode
-from runyard.spec.fields import leaves
+from runyard.spec.fields import leaves, parts
+from runyard.spec.shown import jsonable
 
 
 @dataclass
@@ -76,3 +77,14 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_what_is_recorded_has_the_same_numbers(value: Any) -> None:
     assert dict(leaves(decode(encode(value)))) == dict(leaves(value))
+
+
+def test_a_value_that_contains_itself_ends() -> None:
+    """As a pickled value may; with two such parts, a walk by depth alone would never end."""
+    fields: dict[str, Any] = {"n": 1}
+    fields |= {"a": fields, "b": [fields, fields]}
+    assert list(leaves(fields)) == [("n", 1.0)]
+    assert [path for path, _ in parts(fields)] == ["n", "a", "b"]
+    assert jsonable(fields) == {"n": 1, "a": "…", "b": ["…", "…"]}
+    again = [1, 2]
+    assert jsonable([again, again]) == [[1, 2], [1, 2]]
