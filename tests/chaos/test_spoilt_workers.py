@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -102,7 +103,7 @@ WAYS: dict[str, tuple[Callable[[], object], str | None]] = {
     "warnings are errors": (lambda: warnings.simplefilter("error"), "the filters of warnings"),
     "stdout replaced": (lambda: setattr(sys, "stdout", None), None),
     "decimal": (lambda: setattr(decimal.getcontext(), "prec", 2), "the context of decimal"),
-    "numpy": (lambda: np.seterr(all="raise"), "how numpy handles errors"),
+    "numpy": (lambda: np.seterr(all="raise"), "the settings of numpy"),
 }
 
 
@@ -275,3 +276,49 @@ def test_modules_that_tasks_import_may_set_what_they_need(yard: ry.Yard, tmp_pat
     )
     assert list(result.values()) == [["agg", 5000, x] for x in range(100)]
     assert [event for event in events if isinstance(event, Notice)] == []
+
+
+def test_what_a_task_changes_before_an_import_reaches_no_neighbour(yard: ry.Yard) -> None:
+    def task(x: int) -> list[object]:
+        if x == SPOILER:
+            os.environ["MODE"] = "fast"
+            sys.setrecursionlimit(5000)
+            import wave
+
+            del wave
+        return [os.environ.get("MODE"), sys.getrecursionlimit() == 5000]
+
+    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    changed = [o.task for o in result.outcomes() if o.value != [None, False]]
+    assert changed in ([], [SPOILER])
+
+
+def test_a_thread_that_a_task_leaves_behind_changes_no_neighbour(yard: ry.Yard) -> None:
+    def task(x: int) -> str | None:
+        def change() -> None:
+            while True:
+                os.environ["MODE"] = "fast"
+                time.sleep(0.003)
+
+        if x == SPOILER:
+            threading.Thread(target=change, daemon=True).start()
+        time.sleep(0.002)
+        return os.environ.get("MODE")
+
+    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    assert {o.task for o in result.outcomes() if o.value is not None} <= {SPOILER}
+
+
+def test_files_that_tasks_leave_open_cost_no_neighbour(yard: ry.Yard) -> None:
+    def task(x: int) -> int:
+        for _ in range(100 if x % 10 == 3 else 1):
+            os.open(os.devnull, os.O_RDONLY)
+        return x
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        result = yard.run(ry.grid(task, x=range(700)), backend="processes", workers=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert list(result.values()) == list(range(700))

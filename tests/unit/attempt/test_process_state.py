@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import gc
+import importlib
 import locale
 import os
 import resource
@@ -11,16 +13,18 @@ import socket
 import sys
 import threading
 import time
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import CHANNEL, ProcessState
+
+bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
 
 
 def lower_the_open_files() -> None:
@@ -58,7 +62,17 @@ CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     "traps": (
         lambda: decimal.getcontext().traps.update({decimal.Inexact: True}), "the context of decimal"
     ),
-    "numpy": (lambda: np.seterr(all="raise"), "how numpy handles errors"),
+    "numpy": (lambda: np.seterr(all="raise"), "the settings of numpy"),
+    "numpy's printing": (lambda: np.set_printoptions(precision=2), "the settings of numpy"),
+    "ASCII only": (
+        lambda: sys.stdout.reconfigure(encoding="ascii"),  # type: ignore[union-attr]
+        "the standard streams",
+    ),
+    "callback": (lambda: gc.callbacks.append(print), "the garbage collector"),
+    "no collector": (gc.disable, "the garbage collector"),
+    "digits": (lambda: sys.set_int_max_str_digits(1000), "the longest integers as text"),
+    "timeout": (lambda: socket.setdefaulttimeout(0.1), "the timeout of sockets"),
+    "tracing": (lambda: sys.settrace(lambda *_: None), "its trace function"),
 }  # fmt: skip
 
 
@@ -118,34 +132,86 @@ def test_a_file_that_was_closed_or_replaced_can_not_be_put_back(tmp_path: Path) 
         assert not state.restore()
 
 
-def test_what_modules_add_when_they_are_imported_stays(state: ProcessState) -> None:
+@pytest.fixture
+def imports(
+    state: ProcessState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[str], None]:
+    """Import a module with this text, as a task would."""
+    monkeypatch.setattr(bootstrap, "_find_and_load", bootstrap._find_and_load)
+    monkeypatch.syspath_prepend(tmp_path)
+    state.follow_imports()
+
+    def load(text: str) -> None:
+        (tmp_path / "odd_module.py").write_text(f"import os, sys, warnings\n{text}\n")
+        importlib.invalidate_caches()
+        try:
+            importlib.import_module("odd_module")
+        finally:
+            sys.modules.pop("odd_module", None)
+
+    return load
+
+
+def test_what_modules_add_when_they_are_imported_stays(
+    state: ProcessState, imports: Callable[[str], None]
+) -> None:
     begin(state)
-    os.environ["ODD"] = "1"
-    warnings.filterwarnings("ignore", "odd")
-    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
-    sys.modules["odd_module"] = types.ModuleType("odd_module")
+    limit = sys.getrecursionlimit()
+    imports(
+        "os.environ['ODD'] = '1'\nwarnings.filterwarnings('ignore', 'odd')\n"
+        f"sys.setrecursionlimit({limit + 1})"
+    )
     try:
         assert state.changed() == []
         os.environ["ODD"] = "2"
         assert state.changed() == ["the environment"]
+        assert state.restore()
+        assert os.environ["ODD"] == "1"
     finally:
-        sys.setrecursionlimit(sys.getrecursionlimit() - 1)
-        del os.environ["ODD"], sys.modules["odd_module"]
+        sys.setrecursionlimit(limit)
+        del os.environ["ODD"]
 
 
-@pytest.mark.parametrize("name", ["environment cleared", "recursion", "warnings", "umask"])
-def test_what_takes_from_others_is_a_change_even_with_an_import(
-    state: ProcessState, name: str
+def test_what_a_task_changes_beside_an_import_is_its_own(
+    state: ProcessState, imports: Callable[[str], None]
 ) -> None:
     begin(state)
-    change, told = CHANGES[name]
-    change()
-    sys.modules["odd_module"] = types.ModuleType("odd_module")
+    os.environ["BEFORE"] = "1"
+    imports("os.environ['ODD'] = '1'")
+    os.environ["AFTER"] = "1"
+    warnings.simplefilter("always")
     try:
-        assert state.changed() == [told]
+        assert state.changed() == ["the environment", "the filters of warnings"]
+        assert state.restore()
+        assert {"BEFORE", "ODD", "AFTER"} & os.environ.keys() == {"ODD"}
     finally:
-        del sys.modules["odd_module"]
-        state.restore()
+        del os.environ["ODD"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("os.environ.pop('PATH')", "the environment"),
+        ("sys.setrecursionlimit(500)", "the recursion limit"),
+        ("warnings.simplefilter('error')", "the filters of warnings"),
+        ("os.umask(0o777)", "the file mode mask"),
+    ],
+)
+def test_what_takes_from_others_is_a_change_even_in_an_import(
+    state: ProcessState, imports: Callable[[str], None], text: str, told: str
+) -> None:
+    begin(state)
+    imports(text)
+    assert state.changed() == [told]
+    assert state.restore()
+
+
+def test_an_error_of_an_import_shows_nothing_of_who_watched_it(
+    imports: Callable[[str], None],
+) -> None:
+    with pytest.raises(ValueError, match="odd") as raised:
+        imports("raise ValueError('odd')")
+    assert not any(Path(entry.path).name == "process_state.py" for entry in raised.traceback)
 
 
 def test_what_the_functions_own_modules_change_stays(state: ProcessState) -> None:
