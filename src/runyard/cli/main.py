@@ -21,7 +21,7 @@ SECTIONS = {
         "run": ("run:run", "Run a batch, or continue it."),
         "resume": ("resume:resume", "Continue a batch, or all unfinished ones."),
         "retry": ("resume:retry", "Rerun the failed tasks of a batch."),
-        "worker": ("worker:worker", "Run tasks from a shared yard."),
+        "worker": ("resume:worker", "Run tasks from a shared yard."),
         "stop": ("control:stop", "Stop running engines once their current tasks end."),
         "cancel": ("control:cancel", "Cancel a batch or a task, even while it runs."),
     },
@@ -31,11 +31,11 @@ SECTIONS = {
         "compare": ("compare:compare", "Compare variants: effect, interval, significance."),
         "logs": ("logs:logs", "Show what a task printed and its events."),
         "export": ("export:export", "Write outcomes to a file."),
-        "report": ("report:report", "Write a self-contained HTML report."),
+        "report": ("export:report", "Write a self-contained HTML report."),
     },
     "Check": {
-        "repro": ("repro:repro", "Rerun one task in this process and compare."),
-        "verify": ("verify:verify", "Rerun a sample on another backend and compare."),
+        "repro": ("check:repro", "Rerun one task in this process and compare."),
+        "verify": ("check:verify", "Rerun a sample on another backend and compare."),
         "doctor": ("upkeep:doctor", "Check the store and the logs; repair torn tails."),
     },
     "Clean up": {
@@ -46,7 +46,7 @@ SECTIONS = {
         "letitride": ("letitride:letitride", "Let It Ride: simulated sessions, exact answers."),
         "malice": ("malice:malice", "A vote that one of seven agents wants to win at any cost."),
         "queue": ("queue:queue", "A task queue for agents, run by a background worker."),
-        "mcp": ("mcp:mcp", "Serve the queue to an agent over MCP (stdio)."),
+        "mcp": ("queue:mcp", "Serve the queue to an agent over MCP (stdio)."),
     },
 }
 """Where each command lives, and its line in the help, which loads none of them."""

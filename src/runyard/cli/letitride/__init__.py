@@ -9,7 +9,7 @@ from runyard.cli.lazy import LazyGroup
 SECTIONS = {
     "Play": {
         "run": ("run:run", "Play the sessions of a configuration."),
-        "compare": ("compare:compare", "Compare configurations on the same cards."),
+        "compare": ("run:compare", "Compare configurations on the same cards."),
         "validate": ("check:validate", "Check a configuration."),
         "init": ("check:init", "Write a configuration template."),
     },

@@ -1,14 +1,16 @@
-"""Two outcomes of one task side by side."""
+"""Outcomes as they are compared and shown."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from runyard.spec.outcome import OutcomeRow
+from runyard.spec.codec import decode_as
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
+from runyard.spec.shown import jsonable
+from runyard.spec.status import COMPLETED, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,8 @@ class ShownOutcome:
         }
 
 
-def seen(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
+def shown(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
     """An outcome to show; a pickled value is decoded only if `allowed` is "pickle"."""
-    from runyard.spec.codec import decode_as
-    from runyard.spec.outcome import ErrorInfo, digest_content
-    from runyard.spec.shown import jsonable
-    from runyard.spec.status import COMPLETED, Status
-
     info = None if row.error is None else ErrorInfo.decode(row.error)
     value = None
     if row.status == COMPLETED and row.value is not None:
