@@ -34,6 +34,12 @@ class ShownOutcome:
         """The hash of its part of the digest."""
         return hashlib.sha256(self.content[1]).hexdigest()
 
+    def difference(self, now: ShownOutcome) -> str:
+        """This recorded outcome and the present one below it; with hashes if they look alike."""
+        alike = self.text == now.text
+        marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (self, now)]
+        return f"  recorded: {self.text}{marks[0]}\n  now:      {now.text}{marks[1]}"
+
     def document(self) -> dict[str, Any]:
         """The outcome as plain JSON."""
         return {
@@ -60,10 +66,3 @@ def shown(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
         None if info is None else f"{info.kind}: {info.message}",
         "" if info is None else info.trace,
     )
-
-
-def difference(recorded: ShownOutcome, now: ShownOutcome) -> str:
-    """Both outcomes, one below the other; with hashes if they look the same."""
-    alike = recorded.text == now.text
-    marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (recorded, now)]
-    return f"  recorded: {recorded.text}{marks[0]}\n  now:      {now.text}{marks[1]}"

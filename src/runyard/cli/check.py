@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runyard.backends import NAMES as BACKENDS
-from runyard.checks.outcomes import ShownOutcome, difference, shown
-from runyard.checks.repro import Rerun
-from runyard.checks.verify import Verified, read_sample
-from runyard.checks.verify import verify as verify_sample
 from runyard.cli.command import COUNT, codec_option, command, option
 from runyard.cli.options import progress_option
 from runyard.cli.session import Session, style
 from runyard.cli.values import task_of
 from runyard.format import count
-from runyard.reports.versions import mixed_lines
 from runyard.spec import hash_seed
-from runyard.store.versions import hash_seed_of
+
+if TYPE_CHECKING:
+    from runyard.checks.outcomes import ShownOutcome
+    from runyard.checks.verify import Verified
 
 
 @command("runyard repro walks/17", "runyard repro walks/17 --pdb")
@@ -31,6 +29,9 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
     TASK is BATCH/NUMBER. It runs with its seed and parameters, but without its memory limit, and
     nothing is recorded. Exit code 0: the same as recorded; 1: different.
     """
+    from runyard.checks.outcomes import shown
+    from runyard.checks.repro import Rerun
+
     name, number = task_of(task)
     with session.yard() as yard:
         rerun = Rerun(yard, name, number, session.note)
@@ -68,7 +69,7 @@ def _repro_text(task: str, before: ShownOutcome | None, now: ShownOutcome) -> st
         return f"{task}: {now.text}"
     if before.content == now.content:
         return f"{task}: {style('same', fg='green')} as recorded: {now.text}"
-    return f"{task}: {style('differs', fg='red')}\n{difference(before, now)}"
+    return f"{task}: {style('differs', fg='red')}\n{before.difference(now)}"
 
 
 @command(
@@ -95,6 +96,10 @@ def verify(session: Session, batch: str, sample: str, codec: str, **where: Any) 
     By default tasks run one after another, which shows that running in parallel changed nothing.
     Exit code 0: all are the same; 1: some differ, and the first one is shown.
     """
+    from runyard.checks.verify import read_sample
+    from runyard.checks.verify import verify as verify_sample
+    from runyard.store.versions import hash_seed_of
+
     share = read_sample(sample)
     with session.yard() as yard:
         recorded_with = hash_seed_of(yard.recorded(batch))
@@ -113,16 +118,19 @@ def _verify_text(session: Session, found: Verified, codec: str) -> str:
         total = count(found.recorded.row.total, "task")
         same = style("all the same", fg="green")
         return f"{name}: reran {again:,} of {total} on {found.backend}, {same}"
+    before, now = first
     differ = style(f"{len(found.different):,} differ", fg="red")
     task = f"{name}/{found.different[0]}"
     return (
         f"{name}: {differ} of {count(again, 'task')} rerun on {found.backend}; the first is {task}"
-        f"\n{difference(*first)}\n  next: {session.command('repro', task)}"
+        f"\n{before.difference(now)}\n  next: {session.command('repro', task)}"
     )
 
 
 def _causes(found: Verified) -> list[str]:
     """What may cause a difference: other code, or another hash seed."""
+    from runyard.reports.versions import mixed_lines
+
     lines = [style(line, fg="yellow") for line in mixed_lines(found.mixed)]
     if found.outdated:
         lines.append(

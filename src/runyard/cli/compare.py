@@ -10,7 +10,6 @@ from runyard.cli.command import codec_option, command, level_option, option
 from runyard.cli.results import note_mixed_code
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
-from runyard.stats.conditions import parse
 
 if TYPE_CHECKING:
     from runyard.reports.decision import Decision
@@ -79,6 +78,7 @@ def compare(
     Compares the variants of one BATCH, or two batches; in pairs where pairs exist.
     """
     from runyard.reports.decision import decide
+    from runyard.stats.conditions import parse
 
     conditions = {gate: parse(gate) for gate in gates}
     with session.yard() as yard:

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from runyard.cli.command import codec_option, command, option, status_option
-from runyard.cli.described import near
 from runyard.cli.session import DEFAULT_YARD, Session
 from runyard.doors import hooks_of
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
 from runyard.reports.export import Outcomes
 from runyard.reports.formats import FORMATS, format_named, format_of
+from runyard.spaces import near
 
 
 @command(

@@ -99,9 +99,8 @@ def _lines(story: dict[str, Any]) -> list[str]:
     if story["error"]:
         error = f"{story['error']['kind']}: {story['error']['message']}"
         trace = story["error"]["trace"].rstrip()
-        if not trace.endswith(error):
-            lines.append(style(error, fg="red"))
-        lines += [style(line, fg="red") for line in _indented(trace)]
+        head = [] if trace.endswith(error) else [style(error, fg="red")]
+        lines += [*head, *_indented(trace)]
     if story["events"]:
         lines += [
             style("events", bold=True),

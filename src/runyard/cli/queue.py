@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
 
 NAME = "queue"
-PRIORITIES = ("low", "medium", "high", "critical")
+PRIORITIES = "low, medium, high, critical"
 
-_named = option("--queue", "name_of_queue", default=NAME, help="Name of the queue.")
+_named = option(
+    "--queue", "name_of_queue", metavar="NAME", default=NAME, help="Use the queue of this name."
+)
 
 
 @click.group(
@@ -64,11 +66,11 @@ def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any
 )
 @click.argument("name")
 @click.argument("function")
-@option("--set", "sets", multiple=True, metavar="K=V", help="A parameter; repeatable.")
-@option("--params", help="All parameters as one JSON object.")
-@option("--priority", default="medium", help=", ".join(PRIORITIES))
-@option("--max-retries", default="3", help="Retries after a failure.")
-@option("--timeout", help="Time limit of an attempt: 30s, 5m.")
+@option("--set", "sets", multiple=True, metavar="K=V", help="Set a parameter; repeatable.")
+@option("--params", help="Set all parameters as one JSON object.")
+@option("--priority", default="medium", help=f"Run with this priority: {PRIORITIES}.")
+@option("--max-retries", metavar="N", default="3", help="Retry up to N times after a failure.")
+@option("--timeout", metavar="TIME", help="Limit the time of an attempt: 30s, 5m.")
 @option("--depends-on", multiple=True, metavar="TASK", help="Run after this task; repeatable.")
 @_named
 def add(
@@ -107,9 +109,9 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> None:
 
 
 @command("runyard queue start", "runyard queue start --max-concurrent 20", group=queue)
-@option("--max-concurrent", default="5", help="Tasks at a time.")
-@option("--timeout", help="Time limit of the whole run: 10m, 2h.")
-@option("--backend", help="processes, async, threads or serial.")
+@option("--max-concurrent", metavar="N", default="5", help="Run N tasks at a time.")
+@option("--timeout", metavar="TIME", help="Limit the time of the whole run: 10m, 2h.")
+@option("--backend", help="Run on this backend: processes, async, threads or serial.")
 @_named
 def start(session: Session, **arguments: Any) -> None:
     """Run the queue in the background."""
@@ -140,7 +142,7 @@ def status(session: Session, **arguments: Any) -> None:
     group=queue,
 )
 @click.argument("tasks", metavar="[TASK]...", nargs=-1)
-@option("--timeout", help="Wait at most this long: 30s, 5m.  [default: no limit]")
+@option("--timeout", metavar="TIME", help="Wait at most this long: 30s, 5m.  [default: no limit]")
 @_named
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
     """Wait until the queue, or the given TASKs, are done.
@@ -179,15 +181,17 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
     group=queue,
 )
 @option(
-    "--status", "filter_status", help="Only tasks with this status: completed, failed, cancelled, …"
+    "--status",
+    "filter_status",
+    help="Show only tasks with this status: completed, failed, cancelled, …",
 )
 @option(
     "--order",
     default="added",
-    help="added, ended (earliest end first) or latest (latest end first).",
+    help="Sort by added, ended (earliest end first) or latest (latest end first).",
 )
-@option("--offset", default="0", help="Results to skip.")
-@option("--limit", default="20", help="The most results to show.")
+@option("--offset", metavar="N", default="0", help="Skip the first N results.")
+@option("--limit", metavar="N", default="20", help="Show at most N results.")
 @_named
 def results(session: Session, **arguments: Any) -> None:
     """Show results, a page at a time."""
@@ -195,8 +199,8 @@ def results(session: Session, **arguments: Any) -> None:
 
 
 @command("runyard queue export --format csv", group=queue)
-@option("--format", type=click.Choice(list(FORMATS)), default="json", help="Format of the file.")
-@option("--output-file", help="A file name; files go to the yard's export folder.")
+@option("--format", type=click.Choice(list(FORMATS)), default="json", help="Write this format.")
+@option("--output-file", help="Write to this file in the yard's export folder.")
 @_named
 def export(session: Session, **arguments: Any) -> None:
     """Write all results to a file."""
@@ -242,7 +246,7 @@ def install_agent_zero(session: Session, folder: str) -> None:
 
 
 @command("runyard mcp", "runyard mcp --yard ~/agent/.runyard")
-@option("--queue", "name_of_queue", default=NAME, help="Name of the queue.")
+@_named
 def mcp(session: Session, name_of_queue: str) -> None:
     """Serve the queue to an agent over MCP, on stdin and stdout.
 

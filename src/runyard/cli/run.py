@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import COUNT, command, option, seed_option
-from runyard.cli.described import batch_of
 from runyard.cli.options import RUN_FLAGS, fresh_options, option_flags, place_options
 from runyard.cli.running import EXIT_FAILED, carry_out, may_forget, show_notices
 from runyard.cli.session import Session
@@ -79,6 +78,8 @@ def run(
     TARGET is module:function, path/file.py:function or a batch file (.toml). Repeat the command to
     continue after an interruption; recorded tasks are not run again.
     """
+    from runyard.cli.described import batch_of
+
     ways = {"--dry-run": dry_run, "--detach": detach, "--try": trial is not None}
     chosen = [name for name, is_given in ways.items() if is_given]
     if len(chosen) > 1:

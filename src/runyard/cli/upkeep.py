@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from runyard.checks.upkeep import YardCheck, check_yard, clear_away, compact, rubbish
 from runyard.cli.command import command, option
 from runyard.cli.session import Session, style
 from runyard.format import count
 from runyard.format import size as byte_size
 from runyard.spec import units
+
+if TYPE_CHECKING:
+    from runyard.checks.upkeep import YardCheck
 
 EXIT_DAMAGE = 3
 SHOWN, LISTED = 20, 1000
@@ -22,6 +26,8 @@ def doctor(session: Session) -> int:
     Exit code 0: everything is intact or repaired; 3: something is damaged or can't be read. Users
     who may only read the yard are told what is left to repair.
     """
+    from runyard.checks.upkeep import check_yard
+
     with session.yard() as yard:
         found = check_yard(yard)
     document = {
@@ -81,6 +87,8 @@ def gc(session: Session, age: float, dry_run: bool) -> None:
     Leftovers are files of dead engines and folders of deleted batches. Outcomes stay. An SQLite
     store returns free space to the disk, unless an engine is using it.
     """
+    from runyard.checks.upkeep import clear_away, compact, rubbish
+
     removed, freed = [], 0
     with session.yard() as yard:
         for path, size in rubbish(yard, age):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runyard.spaces.files import whole_file
 from runyard.spaces.folders import Keep, OldFolder, Workspaces, old, prune_empty, task_folder
-from runyard.spaces.trees import clear_errors, copy_tree, inside, remove_tree
+from runyard.spaces.trees import clear_errors, copy_tree, inside, near, remove_tree
 from runyard.spaces.walking import DEPTH, Found, OutOfReach, Usage, read_file, usage, walk
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
@@ -14,6 +14,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "task_folder",
     # Paths and folders
     "inside",
+    "near",
     "whole_file",
     "copy_tree",
     "remove_tree",

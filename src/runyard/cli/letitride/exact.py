@@ -19,7 +19,7 @@ def paytable_option(default: str | None) -> Decorator:
         "--paytable",
         metavar="NAME|FILE|K=V,…",
         default=default,
-        help="Paytable: standard, a configuration's, or changes to the standard one.",
+        help="Use this paytable: standard, a configuration's, or changes to the standard one.",
     )
 
 
@@ -29,7 +29,7 @@ def strategy_option(default: str | None) -> Decorator:
         "--strategy",
         metavar="NAME|FILE|MODULE:CLASS",
         default=default,
-        help=f"{', '.join(chosen.BUILT_IN)}, a configuration's, or a class with the two decisions.",
+        help=f"Play {', '.join(chosen.BUILT_IN)}, a configuration's, or a class that decides.",
     )
 
 
@@ -44,7 +44,7 @@ def strategy_option(default: str | None) -> Decorator:
 @option(
     "--bonus",
     metavar="NAME|FILE|K=V,…",
-    help="Bonus paytable: paytable_a, paytable_b, …  [default: all three]",
+    help="Use this bonus paytable: paytable_a, paytable_b, …  [default: all three]",
 )
 @option("--table", "whole", is_flag=True, help="Also show the best play as a table.")
 def exact(session: Session, paytable: str, strategy: str, bonus: str | None, whole: bool) -> None:

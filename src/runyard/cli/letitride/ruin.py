@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     "runyard letitride ruin martingale.yaml --sessions 1000000 --json",
 )
 @click.argument("config", required=False)
-@option("--bankroll", metavar="A,B,…", help="Starting bankrolls.  [default: a few]")
-@option("--base-bet", type=AMOUNT, help="Each of the three bets.")
-@option("--bonus-bet", type=click.FloatRange(min=0), help="Bonus bet of every hand.")
-@option("--hands", type=click.IntRange(1, 10_000), help="Most hands of a session.")
-@option("--endless", is_flag=True, help="No limit of hands; flat bets only.")
-@option("--win-limit", type=AMOUNT, help="Profit at which to stop.")
-@option("--loss-limit", type=AMOUNT, help="Loss at which to stop.")
+@option("--bankroll", metavar="A,B,…", help="Start with these bankrolls.  [default: a few]")
+@option("--base-bet", type=AMOUNT, help="Set each of the three bets.")
+@option("--bonus-bet", type=click.FloatRange(min=0), help="Set the bonus bet of every hand.")
+@option("--hands", type=click.IntRange(1, 10_000), help="End a session after N hands.")
+@option("--endless", is_flag=True, help="Set no limit of hands; flat bets only.")
+@option("--win-limit", type=AMOUNT, help="Stop at this profit.")
+@option("--loss-limit", type=AMOUNT, help="Stop at this loss.")
 @paytable_option(None)
 @strategy_option(None)
 @option(
     "--sessions",
     type=click.IntRange(100),
     default=100_000,
-    help="Sessions per bankroll, if simulated.",
+    help="Play N sessions per bankroll, if simulated.",
 )
-@option("--seed", type=INDEX, default=0, help="Seed of the simulation.")
+@option("--seed", type=INDEX, default=0, help="Set the seed of the simulation.")
 def ruin(
     session: Session,
     config: str | None,

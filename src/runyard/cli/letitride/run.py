@@ -34,19 +34,19 @@ _UNITS = {
 }
 
 _size_options = options(
-    option("--sessions", type=COUNT, help="Sessions to play.  [default: as configured]"),
-    option("--hands", type=COUNT, help="Most hands of a session.  [default: as configured]"),
+    option("--sessions", type=COUNT, help="Play N sessions.  [default: as configured]"),
+    option("--hands", type=COUNT, help="End a session after N hands.  [default: as configured]"),
     option(
         "--seed",
         type=INDEX,
-        help="Root seed.  [default: as configured, or chosen and recorded]",
+        help="Set the root seed.  [default: as configured, or chosen and recorded]",
     ),
     option(
         "--workers",
         type=COUNT,
-        help="Number of workers; 1 runs in this process.  [default: as configured]",
+        help="Run N workers; 1 runs in this process.  [default: as configured]",
     ),
-    option("--backend", type=click.Choice(BACKENDS), help="Backend that runs the sessions."),
+    option("--backend", type=click.Choice(BACKENDS), help="Run sessions on this backend."),
 )
 
 
@@ -58,7 +58,7 @@ _size_options = options(
 )
 @click.argument("config", metavar="CONFIG")
 @_size_options
-@option("--output", metavar="DIR", help="Folder for files.  [default: as configured]")
+@option("--output", metavar="DIR", help="Write files to this folder.  [default: as configured]")
 @option(
     "--chart",
     "charts",
@@ -144,7 +144,7 @@ def run(session: Session, config: str, **given: Any) -> int:
     "--metric",
     type=click.Choice(["profit", "won", "hands", "wagered", "drawdown", "ruined"]),
     default="profit",
-    help="Metric of sessions to compare; profit, wagered and drawdown are in base bets.",
+    help="Compare this metric of sessions; profit, wagered and drawdown are in base bets.",
 )
 @level_option
 @option("--quiet", is_flag=True, help="Show no progress.")

@@ -30,10 +30,10 @@ NARROWEST = 16
     metavar="DIR",
     type=click.Path(path_type=Path),
     required=True,
-    help="A published batch, or a folder of several, which are taken as one.",
+    help="Compare with this published batch, or with several in one folder, taken as one.",
 )
-@option("--batches", type=click.IntRange(2), default=200, help="Number of batches to simulate.")
-@option("--seed", type=INDEX, default=0, help="The seed of the simulation.")
+@option("--batches", type=click.IntRange(2), default=200, help="Simulate N batches.")
+@option("--seed", type=INDEX, default=0, help="Set the seed of the simulation.")
 @place_options
 def calibrate(session: Session, folder: Path, **given: Any) -> int:
     """Compare simulated batches with a published one.

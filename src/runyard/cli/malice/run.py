@@ -32,15 +32,15 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
     "runyard malice run --runs 200 --without civil --without immune",
     "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
 )
-@option("--runs", type=COUNT, default=30, help="Number of runs.")
-@option("--tickets", type=COUNT, default=60, help="Messages in each run.")
+@option("--runs", type=COUNT, default=30, help="Play N runs.")
+@option("--tickets", type=COUNT, default=60, help="Send N messages in each run.")
 @seed_option
 @option("--tag", metavar="NAME", help="Name the batch malice-NAME.")
 @option(
     "--immune",
     type=click.Choice(MODES),
     default="logged",
-    help="Mode of the immune system; logged, as published, has no effect on votes.",
+    help="Set the mode of the immune system; logged, as published, has no effect on votes.",
 )
 @option(
     "--without",
@@ -57,10 +57,10 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 @option(
     "--parts",
     metavar="MODULE:FUNCTION",
-    help="Function that returns your own agents, gates and rules.",
+    help="Use the agents, gates and rules that this function returns.",
 )
-@option("--timeout", metavar="TIME", help="Time limit of a run: 30s, 5m.")
-@option("--retries", type=INDEX, help="Retries of a run that fails.")
+@option("--timeout", metavar="TIME", help="Limit the time of a run: 30s, 5m.")
+@option("--retries", type=INDEX, help="Retry a run that fails up to N times.")
 @fresh_options
 @option_flags(["changed"])
 @place_options
