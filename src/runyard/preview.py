@@ -58,7 +58,7 @@ class Preview:
     notices: list[str]
     forgotten: int  # outcomes that would be deleted to start over
 
-    def document(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The preview as JSON."""
         return {
             "batch": self.batch,
@@ -67,7 +67,7 @@ class Preview:
             "left": self.left,
             "seed": self.seed,
             "calls": [call._asdict() for call in self.calls],
-            **self.estimate.document(),
+            **self.estimate.to_data(),
         }
 
 

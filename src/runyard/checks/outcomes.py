@@ -40,7 +40,7 @@ class ShownOutcome:
         marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (self, now)]
         return f"  recorded: {self.text}{marks[0]}\n  now:      {now.text}{marks[1]}"
 
-    def document(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The outcome as plain JSON."""
         return {
             "status": self.status,

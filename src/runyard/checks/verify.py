@@ -43,6 +43,7 @@ class Verified:
     again: dict[int, OutcomeRow]
     outdated: int  # outcomes of the sample made by other code
     mixed: MixedCode
+    codec: str  # "pickle" if recorded values may be unpickled
 
     @cached_property
     def different(self) -> list[int]:
@@ -65,16 +66,21 @@ class Verified:
         seeds = [hash_seed_of(self.recorded, engine) for engine in workers]
         return [seed for seed in seeds if seed not in ("", self.hash_seed)]
 
-    def first(self, codec: str) -> tuple[ShownOutcome, ShownOutcome] | None:
-        """The first task that differs: as recorded, and now. `codec` is as in `shown`."""
+    @cached_property
+    def first(self) -> tuple[ShownOutcome, ShownOutcome] | None:
+        """The first task that differs: as recorded, and now."""
         for task in self.different:
-            before = shown(self.chosen[task], self.recorded.codec, codec)
+            before = shown(self.chosen[task], self.recorded.codec, self.codec)
             return before, shown(self.again[task], self.recorded.codec, "pickle")
         return None
 
-    def document(self, codec: str) -> dict[str, Any]:
-        """All figures as plain JSON."""
-        first, name = self.first(codec), self.recorded.name
+    def to_data(self) -> dict[str, Any]:
+        """All figures as plain JSON values."""
+        name, first = self.recorded.name, None
+        if self.first is not None:
+            before, now = self.first
+            task = f"{name}/{self.different[0]}"
+            first = {"task": task, "recorded": before.to_data(), "now": now.to_data()}
         return {
             "batch": name,
             "backend": self.backend,
@@ -84,14 +90,10 @@ class Verified:
             "other_code": self.outdated,
             "other_hash_seed": len(self.other_hash_seeds),
             "mixed_code": {
-                name: [version._asdict() for version in made] for name, made in self.mixed.items()
+                function: [version._asdict() for version in versions]
+                for function, versions in self.mixed.items()
             },
-            "first": first
-            and {
-                "task": f"{name}/{self.different[0]}",
-                "recorded": first[0].document(),
-                "now": first[1].document(),
-            },
+            "first": first,
         }
 
 
@@ -102,6 +104,7 @@ def verify(
     backend: str,
     workers: int | None = None,
     *,
+    codec: str = "msgpack",
     progress: Progress = None,
 ) -> Verified:
     """Rerun a sample of a batch on a backend; `sample` is as `read_sample` returns it."""
@@ -123,7 +126,7 @@ def verify(
         made_by_others = len(set().union(*others.values()).intersection(chosen))
         mixed = mixed_code(view, recorded)
     again = {row.task: row for row in rows if row is not None}
-    return Verified(recorded, backend, chosen, again, made_by_others, mixed)
+    return Verified(recorded, backend, chosen, again, made_by_others, mixed, codec)
 
 
 def read_sample(text: str) -> float | int:

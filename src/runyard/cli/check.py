@@ -48,8 +48,8 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
         {
             "task": task,
             "same": same,
-            "recorded": None if before is None else before.document(),
-            "now": now.document(),
+            "recorded": None if before is None else before.to_data(),
+            "now": now.to_data(),
         },
     )
     own = hash_seed.own_seed()
@@ -90,7 +90,7 @@ def _repro_text(task: str, before: ShownOutcome | None, now: ShownOutcome) -> st
 @option("--workers", type=COUNT, help="Run N tasks at once.")
 @progress_option
 @codec_option
-def verify(session: Session, batch: str, sample: str, codec: str, **where: Any) -> int:
+def verify(session: Session, batch: str, sample: str, **given: Any) -> int:
     """Rerun a sample on another backend and compare.
 
     By default tasks run one after another, which shows that running in parallel changed nothing.
@@ -105,20 +105,20 @@ def verify(session: Session, batch: str, sample: str, codec: str, **where: Any) 
         recorded_with = hash_seed_of(yard.recorded(batch))
     session.pin_hash_seed(hash_seed.pinned(recorded_with))
     with session.yard() as yard:
-        found = verify_sample(yard, batch, share, **where)
+        found = verify_sample(yard, batch, share, **given)
     for cause in _causes(found):
         session.note(cause)
-    session.answer(_verify_text(session, found, codec), found.document(codec))
+    session.answer(_verify_text(session, found), found.to_data())
     return 1 if found.different else 0
 
 
-def _verify_text(session: Session, found: Verified, codec: str) -> str:
-    name, again, first = found.recorded.name, len(found.again), found.first(codec)
-    if first is None:
+def _verify_text(session: Session, found: Verified) -> str:
+    name, again = found.recorded.name, len(found.again)
+    if found.first is None:
         total = count(found.recorded.row.total, "task")
         same = style("all the same", fg="green")
         return f"{name}: reran {again:,} of {total} on {found.backend}, {same}"
-    before, now = first
+    before, now = found.first
     differ = style(f"{len(found.different):,} differ", fg="red")
     task = f"{name}/{found.different[0]}"
     return (

@@ -93,7 +93,7 @@ def compare(
             **given,
         )
     session.answer(
-        "\n".join(_lines(decision)), {"batch": batch, "other": other, **decision.document()}
+        "\n".join(_lines(decision)), {"batch": batch, "other": other, **decision.to_data()}
     )
     return 0 if decision.holds else EXIT_GATE
 

@@ -44,7 +44,7 @@ def dry_run(session: Session, batch: Batch, *, fresh: bool, backend: str, worker
     lines += _estimate_lines(found.estimate, batch) if left else []
     if found.forgotten:
         lines.append(f"--fresh would delete {count(found.forgotten, 'outcome')}")
-    session.answer("\n  ".join([f"{found.batch}: {counts}; {seed}", *lines]), found.document())
+    session.answer("\n  ".join([f"{found.batch}: {counts}; {seed}", *lines]), found.to_data())
     for notice in [*found.notices, "dry run: nothing was run"]:
         session.note(notice)
 
@@ -62,7 +62,7 @@ def after_trial(
         rest = estimate(yard.store, result, left, lanes, batch.options.metrics)
         for line in _estimate_lines(rest, batch) if left else ():
             session.say(f"  {line}")
-        figures = {"tried": stats.done - done, "left": left, "estimate": rest.document()}
+        figures = {"tried": stats.done - done, "left": left, "estimate": rest.to_data()}
         session.document(final_document(result) | figures)
         return 0 if code == EXIT_FAILED and stats.failed == failed else code
 

@@ -34,7 +34,7 @@ class Decision(NamedTuple):
         """Whether all gates hold."""
         return all(verdict.holds for verdict in self.verdicts)
 
-    def document(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Everything as plain JSON."""
         missing = self.compared.missing.items()
         return {

@@ -27,7 +27,7 @@ class RunEstimate:
     absent: tuple[str, ...] = ()  # metrics asked for that no outcome on record has
     known: tuple[str, ...] = ()  # those that there are
 
-    def document(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The estimate as JSON."""
         metrics = {**self.metrics, **dict.fromkeys(self.absent)}
         return {"seconds": self.seconds, "workers": self.workers, "metrics": metrics}
