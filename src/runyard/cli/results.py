@@ -14,7 +14,6 @@ from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.reports.result import Outcome, Result
-    from runyard.stats.summary import Summary
 
 SMALLEST_PAGE = 10
 TRACE_LINES = 12
@@ -186,25 +185,6 @@ def _show_summaries(
     for group in groups:
         for metric, summary in group.summaries.items():
             labels = jsonable(group.labels)
-            session.document({"labels": labels, "metric": metric, **_figures(summary)})
+            session.document({"labels": labels, "metric": metric, **summary.to_data()})
     rows = summary_rows(groups)
     session.say(table(rows.heads, rows.cells, numbers=rows.numbers))
-
-
-def _figures(summary: Summary) -> dict[str, Any]:
-    """A summary as plain JSON; missing figures are null."""
-    moments, interval = summary.moments, summary.interval()
-    return {
-        "count": summary.count,
-        "missing": summary.missing,
-        "mean": moments.mean if summary.count else None,
-        "low95": None if interval is None else interval.low,
-        "high95": None if interval is None else interval.high,
-        "sd": moments.sd if summary.count > 1 else None,
-        "min": moments.minimum if summary.count else None,
-        "max": moments.maximum if summary.count else None,
-        "quantiles": {
-            str(q): summary.quantiles.quantile(q) if summary.count else None
-            for q in (0.05, 0.25, 0.5, 0.75, 0.95)
-        },
-    }
