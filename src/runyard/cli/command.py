@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from runyard.addresses import check
 from runyard.cli.session import DEFAULT_YARD, Session
+from runyard.errors import UsageError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -58,6 +59,13 @@ def options(*decorators: Decorator) -> Decorator:
         return function
 
     return decorate
+
+
+def refuse_together(given: Mapping[str, object]) -> None:
+    """Raise if more than one of these options is given."""
+    names = [name for name, value in given.items() if value]
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)} can't be combined", hint="remove one of them")
 
 
 def _set_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

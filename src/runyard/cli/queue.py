@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard import interrupts
-from runyard.cli.command import command, examples_of, option, yes_option
+from runyard.cli.command import command, examples_of, option, refuse_together, yes_option
 from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import assignments, value_of
@@ -82,8 +82,7 @@ def add(
 ) -> None:
     """Add one task: FUNCTION with parameters, under a NAME."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
-    if params is not None and given:
-        raise UsageError("--params and --set can't be combined", hint="use one of the two")
+    refuse_together({"--params": params is not None, "--set": given})
     _perform(session, action="add", params=params or given, depends_on=list(depends_on), **task)
 
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.command import COUNT, INDEX, codec_option, command, option, status_option
+from runyard.cli.command import (
+    COUNT,
+    INDEX,
+    codec_option,
+    command,
+    option,
+    refuse_together,
+    status_option,
+)
 from runyard.cli.session import Session, style
 from runyard.cli.table import screen_size, table
 from runyard.errors import NotFound, UsageError
@@ -67,11 +75,8 @@ def _check(given: dict[str, Any]) -> None:
     summaries = [name for name in names if name in ("by", "metric")]
     paging = [name for name in names if name in ("limit", "offset")]
     status = given["status"]
-    for name in names if given["failures"] else ():
-        if name in ("by", "metric", "status"):
-            raise UsageError(
-                f"--failures and --{name} can't be combined", hint="remove one of them"
-            )
+    for name in ("by", "metric", "status"):
+        refuse_together({"--failures": given["failures"], f"--{name}": given[name]})
     if summaries and status not in (None, "completed"):
         raise UsageError(
             f"{status} tasks have no metrics to summarise",

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.command import COUNT, command, option, seed_option
+from runyard.cli.command import COUNT, command, option, refuse_together, seed_option
 from runyard.cli.options import RUN_FLAGS, fresh_options, option_flags, place_options
 from runyard.cli.running import EXIT_FAILED, carry_out, may_forget, show_notices
 from runyard.cli.session import Session
-from runyard.errors import UsageError
 
 if TYPE_CHECKING:
     from runyard.spec.batch import Batch
@@ -80,10 +79,7 @@ def run(
     """
     from runyard.cli.described import batch_of
 
-    ways = {"--dry-run": dry_run, "--detach": detach, "--try": trial is not None}
-    chosen = [name for name, is_given in ways.items() if is_given]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} can't be combined", hint="remove one of them")
+    refuse_together({"--dry-run": dry_run, "--detach": detach, "--try": trial})
     batch = batch_of(**given)
     if dry_run:
         from runyard.cli import preview

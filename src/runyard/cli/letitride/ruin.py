@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.command import AMOUNT, INDEX, command, option
+from runyard.cli.command import AMOUNT, INDEX, command, option, refuse_together
 from runyard.cli.letitride import chosen
 from runyard.cli.letitride.exact import paytable_option, strategy_option
 from runyard.cli.session import Session
@@ -61,8 +61,7 @@ def ruin(
     from runyard.doors.letitride import FullConfig, read_file
     from runyard.doors.letitride.report.risk import default_bankrolls, games, risk_of_ruin, settled
 
-    if endless and given["hands"] is not None:
-        raise UsageError("--endless and --hands can't be combined", hint="drop one of the two")
+    refuse_together({"--endless": endless, "--hands": given["hands"]})
     found = settled(FullConfig() if config is None else read_file(config), **given)
     pays = found.paytables.main_table if paytable is None else chosen.main_table(paytable)
     played = None if strategy is None else chosen.strategy(strategy, pays)
