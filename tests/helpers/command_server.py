@@ -37,7 +37,7 @@ NO_MARK = "0" * 32
 
 LOADED = [
     *(f"runyard.cli.{name}" for name in ("main", "run", "resume", "results", "status", "logs",
-      "verify", "repro", "compare", "export", "report", "upkeep", "control")),
+      "check", "compare", "export", "upkeep", "control")),
     *(f"runyard.backends.{name}" for name in ("serial", "threads", "asynchronous", "processes")),
     "runyard.yard", "runyard.worker", "runyard.reports.metrics", "runyard.reports.export",
     "runyard.reports.versions", "runyard.reports.html", "runyard.stats.summary",

@@ -62,7 +62,10 @@ def open_backend(
     if fallback not in (None, "serial"):
         raise UsageError(f"not a valid fallback: {fallback!r}", hint="use 'serial'")
     if name != "ray":
-        return kind(workers or kind.default_workers())
+        place = kind(workers or kind.default_workers())
+        if workers not in (None, place.lanes):
+            place.notices.append(f"the number of workers has no effect on {name}; use processes")
+        return place
     from runyard.backends.ray.backend import RayBackend
 
     try:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
-from runyard.cli.asking import agreed
-from runyard.cli.session import Session, examples, shared
-from runyard.cli.tasks import task_of
+from runyard.cli.command import command, yes_option
+from runyard.cli.session import Session
+from runyard.cli.values import task_of
 from runyard.errors import NotFound
 from runyard.format import count
 
 
-@click.command(epilog=examples("runyard stop", "runyard stop walks"))
+@command("runyard stop", "runyard stop walks")
 @click.argument("batch", required=False)
-@shared
-def stop(session: Session, batch: str | None) -> int:
+def stop(session: Session, batch: str | None) -> None:
     """Stop running engines once their current tasks end.
 
     Without BATCH: every engine. `runyard resume` continues later.
@@ -23,38 +22,33 @@ def stop(session: Session, batch: str | None) -> int:
         asked = yard.stop(batch)
     if not asked:
         raise NotFound("nothing is running" if batch is None else f"{batch} is not running")
-    session.say(f"asked {count(asked, 'engine')} to stop after the current tasks")
-    session.document({"asked": asked})
-    return 0
+    session.answer(
+        f"asked {count(asked, 'engine')} to stop after the current tasks", {"asked": asked}
+    )
 
 
-@click.command(epilog=examples("runyard cancel walks", "runyard cancel walks/17"))
+@command("runyard cancel walks", "runyard cancel walks/17")
 @click.argument("target", metavar="BATCH|TASK")
-@shared
-def cancel(session: Session, target: str) -> int:
+def cancel(session: Session, target: str) -> None:
     """Cancel a batch or a task, even while it runs."""
     name, number = task_of(target) if "/" in target else (target, None)
     with session.yard() as yard:
         cancelled = yard.cancel(name, number)
     if not cancelled:
         raise NotFound(f"{target} has nothing left to cancel")
-    session.say(f"cancelled {count(cancelled, 'task')}")
-    session.document({"cancelled": cancelled})
-    return 0
+    session.answer(f"cancelled {count(cancelled, 'task')}", {"cancelled": cancelled})
 
 
-@click.command(epilog=examples("runyard clear walks", "runyard clear walks --yes"))
+@command("runyard clear walks", "runyard clear walks --yes")
 @click.argument("batch")
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@shared
+@yes_option
 def clear(session: Session, batch: str, yes: bool) -> int:
     """Delete a batch: its record and its files."""
     with session.yard() as yard:
         done = yard.results(batch).stats.done
         outcomes = count(done, "outcome")
-        if not yes and not agreed(session, f"this would delete {batch} and {outcomes}"):
+        if not yes and not session.confirm_loss(f"this would delete {batch} and {outcomes}"):
             return 1
         yard.clear(batch)
-    session.say(f"deleted {batch} and {outcomes}")
-    session.document({"cleared": batch, "outcomes": done})
+    session.answer(f"deleted {batch} and {outcomes}", {"cleared": batch, "outcomes": done})
     return 0

@@ -2,155 +2,86 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence, Set
+from typing import Any
+
+import msgspec
 
 from runyard.cli.values import assignments, value_of, values_of
-from runyard.errors import BadBatchFile, BadSpec, UsageError
-
-if TYPE_CHECKING:
-    from runyard.spec.batch import Batch
-    from runyard.spec.plan import Axis, Plan
-    from runyard.spec.task import Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchArguments:
-    """The arguments that describe a batch; None or empty if not given."""
-
-    target: str | None = None
-    shell: str | None = None
-    set: Sequence[str] = ()
-    grid: Sequence[str] = ()
-    replicates: int | None = None
-    common_random_numbers: bool | None = None
-    seed: int | None = None
-    name: str | None = None
-    codec: str | None = None
+from runyard.errors import BadSpec, UsageError
+from runyard.schedule.targets import batch_of_target
+from runyard.spec.batch import Batch, grid
+from runyard.spec.codec import encode
+from runyard.spec.names import safe_name
+from runyard.spec.plan import Axis, Plan, distinct
+from runyard.spec.seeds import check_root
+from runyard.spec.task import shell as command
 
 
-def batch_of(words: BatchArguments) -> Batch:
-    """The batch that the arguments describe: a file's with changes, or a function's."""
-    if (words.target is None) == (words.shell is None):
+def batch_of(
+    target: str | None,
+    shell: str | None,
+    fixed: Sequence[str],
+    lists: Sequence[str],
+    *,
+    replicates: int | None,
+    common_random_numbers: bool | None,
+    seed: int | None,
+    name: str | None,
+    codec: str | None,
+    **options: Any,
+) -> Batch:
+    """The batch that the arguments of `run` describe: a file's with changes, or a function's."""
+    if (target is None) == (shell is None):
         raise UsageError(
             "pass either TARGET or --shell",
             hint="TARGET is module:function, path/file.py:function or a batch file (.toml)",
         )
-    if words.target is not None and words.target.endswith(".toml"):
-        found = _from_file(Path(words.target))
-    else:
-        found = _of_one_target(words)
-    return _changed(found, words)
-
-
-def _of_one_target(words: BatchArguments) -> Batch:
-    from runyard.spec.batch import grid
-    from runyard.spec.task import Target, shell
-
-    if words.shell is not None:
-        return grid(shell(words.shell))
-    target = Target.parse(words.target or "")
-    return grid(target).with_options(**_brought(target, ()))
-
-
-def _from_file(path: Path) -> Batch:
-    from runyard.spec import toml
-    from runyard.spec.batchfile import parse
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BadBatchFile(f"there is no batch file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadBatchFile(f"the batch file {path} can't be read: {error}") from None
-    batch = parse(text, source=str(path), folder=_folder(path))
-    if batch.target is None:
-        return batch
-    given = toml.loads(text).get("options", {})
-    return batch.with_options(**_brought(batch.target, given))
-
-
-def _folder(path: Path) -> str:
-    """The file's folder, relative if possible, so that the same file is the same batch."""
-    folder = path.resolve().parent
-    here = Path.cwd()
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
-
-
-def _brought(target: Target, given: Collection[str]) -> dict[str, Any]:
-    """The options of the function's decorator, except those given."""
-    from runyard.attempt.load import load
-    from runyard.spec.task import defaults_of
-
-    if target.kind == "shell":
-        return {}
-    found = defaults_of(load(target, os.getcwd()))
-    return {name: value for name, value in found.items() if name not in given}
-
-
-def _changed(batch: Batch, words: BatchArguments) -> Batch:
-    """The batch with the changes from the command line."""
-    import msgspec
-
-    from runyard.spec.names import safe_name
-    from runyard.spec.seeds import check_root
-
+    batch = batch_of_target(target) if target is not None else grid(command(shell or ""))
     changes: dict[str, Any] = {}
-    if words.name is not None:
-        changes["name"] = safe_name(words.name, "batch name")
-    if words.seed is not None:
-        changes["seed"] = check_root(words.seed)
-    if words.codec is not None:
-        changes["codec"] = words.codec
+    if name is not None:
+        changes["name"] = safe_name(name, "batch name")
+    if seed is not None:
+        changes["seed"] = check_root(seed)
+    if codec is not None:
+        changes["codec"] = codec
     if batch.plan is not None:
-        changes["plan"] = _changed_plan(batch.plan, words)
-    elif words.set or words.grid or words.replicates or words.common_random_numbers:
+        changes["plan"] = _changed(batch.plan, fixed, lists, replicates, common_random_numbers)
+    elif fixed or lists or replicates or common_random_numbers:
         raise UsageError(
             "--set, --grid, --replicates and --common-random-numbers don't apply to [[task]]s",
             hint="change the batch file instead",
         )
-    return msgspec.structs.replace(batch, **changes)
+    return msgspec.structs.replace(batch, **changes).with_options(**options)
 
 
-def _changed_plan(plan: Plan, words: BatchArguments) -> Plan:
+def _changed(
+    plan: Plan,
+    fixed_texts: Sequence[str],
+    list_texts: Sequence[str],
+    replicates: int | None,
+    common_random_numbers: bool | None,
+) -> Plan:
     """The plan with changes. Built from axes, as a parameter may be called `name` or `seed`."""
-    from runyard.spec.codec import encode
-    from runyard.spec.plan import Axis, Plan
-
-    fixed = {name: value_of(text) for name, text in assignments(words.set, "--set").items()}
-    lists = {name: values_of(text) for name, text in assignments(words.grid, "--grid").items()}
+    fixed = {name: value_of(text) for name, text in assignments(fixed_texts, "--set").items()}
+    lists = {name: values_of(text) for name, text in assignments(list_texts, "--grid").items()}
     for name in fixed.keys() & lists.keys():
         raise BadSpec(f"{name!r} is in both --set and --grid", hint="remove one of them")
     for name, values in lists.items():
-        _check_values(name, values)
-    kept = [
-        axis
-        for axis in plan.axes
-        if axis.role != "param" or (axis.name not in fixed and axis.name not in lists)
-    ]
-    _refuse_tables(kept, fixed.keys() | lists.keys())
+        if not len(values):
+            raise BadSpec(f"{name!r} has no values", hint=f"write --grid {name}=1,2,3")
+        distinct(values, name)
+    changed = fixed.keys() | lists.keys()
+    kept = [axis for axis in plan.axes if axis.role != "param" or axis.name not in changed]
+    _refuse_tables(kept, changed)
     encode(fixed)
+    crn = plan.common_random_numbers if common_random_numbers is None else common_random_numbers
     return Plan(
         {name: value for name, value in plan.fixed.items() if name not in lists} | fixed,
         [*kept, *(Axis(name, "param", values) for name, values in lists.items())],
-        words.replicates or plan.replicates,
-        common_random_numbers=(
-            plan.common_random_numbers
-            if words.common_random_numbers is None
-            else words.common_random_numbers
-        ),
+        replicates or plan.replicates,
+        common_random_numbers=crn,
     )
-
-
-def _check_values(name: str, values: tuple[Any, ...] | range) -> None:
-    from runyard.spec.plan import distinct
-
-    if not len(values):
-        raise BadSpec(f"{name!r} has no values", hint=f"write --grid {name}=1,2,3")
-    distinct(values, name)
 
 
 def _refuse_tables(axes: Sequence[Axis], names: Set[str]) -> None:

@@ -1,4 +1,4 @@
-"""`runyard export`."""
+"""`runyard export` and `runyard report`: outcomes as files."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from pathlib import Path
 
 import click
 
-from runyard.cli.results import codec_option, status_option
-from runyard.cli.session import Session, examples, shared
+from runyard.cli.command import codec_option, command, option, status_option
+from runyard.cli.session import DEFAULT_YARD, Session
+from runyard.doors import hooks_of
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
 from runyard.reports.export import Outcomes
 from runyard.reports.formats import FORMATS, format_named, format_of
+from runyard.spaces import near
 
 
-@click.command(
-    epilog=examples(
-        "runyard export walks --format csv",
-        "runyard export walks -o walks.parquet",
-        "runyard export walks -o failed.json --status failed",
-        "runyard export walks --format csv -o - | head",
-    )
+@command(
+    "runyard export walks --format csv",
+    "runyard export walks -o walks.parquet",
+    "runyard export walks -o failed.json --status failed",
+    "runyard export walks --format csv -o - | head",
 )
 @click.argument("batch")
-@click.option(
+@option(
     "--format",
     "format_",
     type=click.Choice(list(FORMATS)),
     help="Write this format.  [default: by the file's suffix, else json]",
 )
-@click.option(
+@option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
@@ -38,7 +38,6 @@ from runyard.reports.formats import FORMATS, format_named, format_of
 )
 @status_option
 @codec_option
-@shared
 def export(
     session: Session,
     batch: str,
@@ -46,7 +45,7 @@ def export(
     output: Path | None,
     status: str | None,
     codec: str,
-) -> int:
+) -> None:
     """Write outcomes to a file.
 
     The file appears only once it is complete.
@@ -60,17 +59,71 @@ def export(
         )
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
-        stats = result.stats
-        if not (stats.done if status is None else int(getattr(stats, status))):
+        if not getattr(result.stats, status or "done"):
             raise NotFound(f"{batch} has no {status or 'recorded'} outcomes")
         table = Outcomes(result, status)
         if to_stdout:
             chosen.write_to(table, session.stdout())
-            return 0
+            return
         path = output or yard.batch_folder(batch) / f"outcomes.{chosen.name}"
         written = chosen.write(table, path)
-    session.say(f"wrote {count(written, 'outcome')} to {path}")
-    session.document(
-        {"batch": batch, "format": chosen.name, "path": str(path), "outcomes": written}
+    session.answer(
+        f"wrote {count(written, 'outcome')} to {path}",
+        {"batch": batch, "format": chosen.name, "path": str(path), "outcomes": written},
     )
-    return 0
+
+
+@command(
+    "runyard report walks",
+    "runyard report walks --open",
+    "runyard report walks --metric distance --by dimension -o walks.html",
+)
+@click.argument("batch")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write to this file.  [default: report.html in the batch's folder]",
+)
+@option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show only this metric; repeat for more.",
+)
+@option("--by", multiple=True, metavar="NAME", help="Group by this; repeat for more.")
+@option("--open", "open_", is_flag=True, help="Open it in the browser.")
+@codec_option
+def report(
+    session: Session,
+    batch: str,
+    output: Path | None,
+    metrics: tuple[str, ...],
+    by: tuple[str, ...],
+    open_: bool,
+    codec: str,
+) -> None:
+    """Write a self-contained HTML report.
+
+    It shows what ran, the results, comparisons, a timeline of the workers, and failures with the
+    commands that reproduce them. The file makes no network requests.
+    """
+    from runyard.reports.html import write_report
+
+    given = None if session.location == DEFAULT_YARD else session.place
+    with session.yard() as yard:
+        hooks = hooks_of(yard.recorded(batch))
+        if hooks is not None:
+            hooks.register_sections()
+        path = write_report(
+            yard.results(batch, codec=codec), yard.batch_folder(batch), output,
+            metrics=metrics, by=by, yard=given,
+        )  # fmt: skip
+    document = {"batch": batch, "path": str(path), "bytes": path.stat().st_size}
+    session.answer(str(path if output else near(path)), document)
+    if open_:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())

@@ -18,38 +18,38 @@ from runyard.errors import CodeChangedWarning, RunyardError
 
 SECTIONS = {
     "Run": {
-        "run": ("run:run", "Run a batch, or continue it."),
-        "resume": ("resume:resume", "Continue a batch, or all unfinished ones."),
-        "retry": ("resume:retry", "Rerun the failed tasks of a batch."),
-        "worker": ("worker:worker", "Run tasks from a shared yard."),
-        "stop": ("control:stop", "Stop running engines once their current tasks end."),
-        "cancel": ("control:cancel", "Cancel a batch or a task, even while it runs."),
+        "run": ("run", "Run a batch, or continue it."),
+        "resume": ("resume", "Continue a batch, or all unfinished ones."),
+        "retry": ("resume", "Rerun the failed tasks of a batch."),
+        "worker": ("resume", "Run tasks from a shared yard."),
+        "stop": ("control", "Stop running engines once their current tasks end."),
+        "cancel": ("control", "Cancel a batch or a task, even while it runs."),
     },
     "Inspect": {
-        "status": ("status:status", "Show counts, progress, rate, time left and workers."),
-        "results": ("results:results", "Show outcomes, failures or summaries."),
-        "compare": ("compare:compare", "Compare variants: effect, interval, significance."),
-        "logs": ("logs:logs", "Show what a task printed and its events."),
-        "export": ("export:export", "Write outcomes to a file."),
-        "report": ("report:report", "Write a self-contained HTML report."),
+        "status": ("status", "Show counts, progress, rate, time left and workers."),
+        "results": ("results", "Show outcomes, failures or summaries."),
+        "compare": ("compare", "Compare variants: effect, interval, significance."),
+        "logs": ("logs", "Show what a task printed and its events."),
+        "export": ("export", "Write outcomes to a file."),
+        "report": ("export", "Write a self-contained HTML report."),
     },
     "Check": {
-        "repro": ("repro:repro", "Rerun one task in this process and compare."),
-        "verify": ("verify:verify", "Rerun a sample on another backend and compare."),
-        "doctor": ("upkeep:doctor", "Check the store and the logs; repair torn tails."),
+        "repro": ("check", "Rerun one task in this process and compare."),
+        "verify": ("check", "Rerun a sample on another backend and compare."),
+        "doctor": ("upkeep", "Check the store and the logs; repair torn tails."),
     },
     "Clean up": {
-        "clear": ("control:clear", "Delete a batch: its record and its files."),
-        "gc": ("upkeep:gc", "Remove old workspaces and leftovers; compact the store."),
+        "clear": ("control", "Delete a batch: its record and its files."),
+        "gc": ("upkeep", "Remove old workspaces and leftovers; compact the store."),
     },
     "Applications": {
-        "letitride": ("letitride:letitride", "Let It Ride: simulated sessions, exact answers."),
-        "malice": ("malice:malice", "A vote that one of seven agents wants to win at any cost."),
-        "queue": ("queue:queue", "A task queue for agents, run by a background worker."),
-        "mcp": ("mcp:mcp", "Serve the queue to an agent over MCP (stdio)."),
+        "letitride": ("letitride", "Let It Ride: simulated sessions, exact answers."),
+        "malice": ("malice", "A vote that one of seven agents wants to win at any cost."),
+        "queue": ("queue", "A task queue for agents, run by a background worker."),
+        "mcp": ("queue", "Serve the queue to an agent over MCP (stdio)."),
     },
 }
-"""Where each command lives, and its line in the help, which loads none of them."""
+"""The module of each command, and its line in the help, which loads none of them."""
 
 EXIT_CODES = """\b
 Exit codes:

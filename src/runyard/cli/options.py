@@ -1,18 +1,20 @@
-"""Flags of the command line that follow from the declarations in `spec/options`."""
+"""Flags that follow from the declarations in `spec/options`, and those of every run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from runyard.backends import NAMES as BACKENDS
+from runyard.cli.command import COUNT, Decorator, option, options
+from runyard.cli.session import Session
+from runyard.spec.hash_seed import workers_seed
 from runyard.spec.option_kinds import ValueKind
 from runyard.spec.options import SPECS, OptionSpec
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 RUN_FLAGS = tuple(spec.name for spec in SPECS.values() if spec.flags)
 """The options that `run` takes."""
@@ -21,24 +23,13 @@ RESUME_FLAGS = tuple(spec.name for spec in SPECS.values() if spec.resume)
 """The options that `resume` can change."""
 
 
-def option_flags(names: Iterable[str], *, defaults: bool = True) -> Callable[[Function], Function]:
+def option_flags(names: Iterable[str], *, defaults: bool = True) -> Decorator:
     """Give a command the flags of these options; without `defaults`, they change recorded ones."""
-    flags = [_flag(SPECS[name], defaults) for name in names]
-
-    def decorate(function: Function) -> Function:
-        for flag in reversed(flags):
-            function = flag(function)
-        return function
-
-    return decorate
+    return options(*(_flag(SPECS[name], defaults) for name in names))
 
 
-def _flag(spec: OptionSpec, defaults: bool) -> Callable[[Function], Function]:
-    kind, settings = spec.kind, dict[str, Any](default=None)
-    if kind.form == "switch":
-        settings["is_flag"] = True
-    elif kind.form in ("amounts", "names"):
-        settings["multiple"] = True
+def _flag(spec: OptionSpec, defaults: bool) -> Decorator:
+    kind = spec.kind
     return click.option(
         *spec.flags,
         spec.name,
@@ -46,7 +37,9 @@ def _flag(spec: OptionSpec, defaults: bool) -> Callable[[Function], Function]:
         metavar=kind.metavar if not kind.choices else None,
         help=spec.help + (_default(spec) if defaults else ""),
         callback=_READERS.get(kind.form),
-        **settings,
+        default=None,
+        is_flag=True if kind.form == "switch" else None,
+        multiple=kind.form in ("amounts", "names"),
     )
 
 
@@ -71,9 +64,7 @@ def _default(spec: OptionSpec) -> str:
 
 
 def _read_amounts(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    given: tuple[str, ...],
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, float] | str | None:
     if "none" in given:
         return "none"
@@ -90,9 +81,7 @@ def _read_amounts(
 
 
 def _read_document(
-    context: click.Context,  # noqa: ARG001
-    parameter: click.Parameter,  # noqa: ARG001
-    given: str | None,
+    _context: click.Context, _parameter: click.Parameter, given: str | None
 ) -> dict[str, Any] | None:
     """A JSON object, or the one in a file."""
     if given is None:
@@ -108,3 +97,53 @@ def _read_document(
 
 
 _READERS: dict[str, Callable[..., Any]] = {"amounts": _read_amounts, "document": _read_document}
+
+
+def _set_durable(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.ensure_object(Session).durable = value
+
+
+def _pin_hash_seed(context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Make tasks that run in this process hash strings as workers do."""
+    if value not in ("processes", "ray"):
+        context.ensure_object(Session).pin_hash_seed(workers_seed())
+    return value
+
+
+workers_option = option("--workers", type=COUNT, help="Run N tasks at once.  [default: all cores]")
+progress_option = option(
+    "--progress/--no-progress", default=True, help="Show progress on stderr.  [default: yes]"
+)
+fresh_options = options(
+    option("--fresh", is_flag=True, help="Delete the recorded outcomes and start over."),
+    option("--yes", is_flag=True, help="Don't ask before --fresh deletes."),
+)
+place_options = options(
+    option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default="processes",
+        callback=_pin_hash_seed,
+        help="Run tasks on this backend.",
+    ),
+    workers_option,
+    option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Join this Ray cluster.  [default: $RAY_ADDRESS, else start a local one]",
+    ),
+    option(
+        "--fallback",
+        type=click.Choice(["serial"]),
+        help="Use this backend if Ray is not installed or can't start.",
+    ),
+    progress_option,
+    option(
+        "--durable",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_durable,
+        help="Wait for the disk at each commit, so that a power cut loses nothing.",
+    ),
+)
+"""Where to run, and how the run is shown."""

@@ -1,7 +1,8 @@
-"""`runyard queue`: the agent's queue on the command line, a command for each action."""
+"""`runyard queue`, a command for each action of the agent's queue, and `runyard mcp`."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sys
@@ -11,19 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.session import Session, examples, shared
+from runyard import interrupts
+from runyard.cli.command import command, examples_of, option, refuse_together, yes_option
+from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
+from runyard.cli.session import Session
 from runyard.cli.values import assignments, value_of
-from runyard.errors import UsageError
+from runyard.errors import EngineError, UsageError
+from runyard.format import count
 from runyard.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
 
-PRIORITIES = ("low", "medium", "high", "critical")
+NAME = "queue"
+PRIORITIES = "low, medium, high, critical"
+
+_named = option(
+    "--queue", "name_of_queue", metavar="NAME", default=NAME, help="Use the queue of this name."
+)
 
 
 @click.group(
-    epilog=examples(
+    epilog=examples_of(
         "runyard queue add hello code_execution --set code='print(1)'",
         "runyard queue start --max-concurrent 5",
         "runyard queue wait",
@@ -34,76 +44,57 @@ def queue() -> None:
     """A queue that agents and people add tasks to; a worker runs them in the background."""
 
 
-def _queue_option(function: Any) -> Any:
-    return click.option(
-        "--queue", "name_of_queue", default="queue", show_default=True, help="Name of the queue."
-    )(function)
-
-
 @contextlib.contextmanager
-def _opened(
-    session: Session, name_of_queue: str, *, create: bool = False
-) -> Iterator[BatchExecutor]:
+def _opened(session: Session, name: str, *, create: bool = False) -> Iterator[BatchExecutor]:
     """Open the queue. Without a yard it is empty, and reading it makes none."""
     from runyard.doors.agent.executor import BatchExecutor
-    from runyard.yard import Yard
 
-    makes = create or session.has_yard()
-    with session.yard(create=True) if makes else Yard("memory:") as yard:
-        yield BatchExecutor(yard, queue=name_of_queue)
+    with session.yard(create=create, or_empty=True) as yard:
+        yield BatchExecutor(yard, queue=name)
 
 
-def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> int:
+def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> None:
     with _opened(session, name_of_queue, create=action.startswith("add")) as executor:
         response = executor.perform(action, **arguments)
-    session.say(response.message)
-    session.document(response.data)
-    return 0
+    session.answer(response.message, response.data)
 
 
-@queue.command(
-    epilog=examples(
-        "runyard queue add hello code_execution --set code='print(1)' --priority high",
-        "runyard queue add nap simulate --set duration=2 --depends-on queue/0",
-    )
+@command(
+    "runyard queue add hello code_execution --set code='print(1)' --priority high",
+    "runyard queue add nap simulate --set duration=2 --depends-on queue/0",
+    group=queue,
 )
 @click.argument("name")
 @click.argument("function")
-@click.option("--set", "sets", multiple=True, metavar="K=V", help="A parameter; repeatable.")
-@click.option("--params", help="All parameters as one JSON object.")
-@click.option("--priority", default="medium", show_default=True, help=", ".join(PRIORITIES))
-@click.option("--max-retries", default="3", show_default=True, help="Retries after a failure.")
-@click.option("--timeout", help="Time limit of an attempt: 30s, 5m.")
-@click.option(
-    "--depends-on", multiple=True, metavar="TASK", help="Run after this task; repeatable."
-)
-@_queue_option
-@shared
+@option("--set", "sets", multiple=True, metavar="K=V", help="Set a parameter; repeatable.")
+@option("--params", help="Set all parameters as one JSON object.")
+@option("--priority", default="medium", help=f"Run with this priority: {PRIORITIES}.")
+@option("--max-retries", metavar="N", default="3", help="Retry up to N times after a failure.")
+@option("--timeout", metavar="TIME", help="Limit the time of an attempt: 30s, 5m.")
+@option("--depends-on", multiple=True, metavar="TASK", help="Run after this task; repeatable.")
+@_named
 def add(
     session: Session,
-    name_of_queue: str,
     sets: tuple[str, ...],
     params: str | None,
     depends_on: tuple[str, ...],
     **task: Any,
-) -> int:
+) -> None:
     """Add one task: FUNCTION with parameters, under a NAME."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
-    if params is not None and given:
-        raise UsageError("--params and --set can't be combined", hint="use one of the two")
-    return _perform(
-        session, name_of_queue, "add", params=params or given, depends_on=list(depends_on), **task
-    )
+    refuse_together({"--params": params is not None, "--set": given})
+    _perform(session, action="add", params=params or given, depends_on=list(depends_on), **task)
 
 
-@queue.command(
-    "add-batch",
-    epilog=examples("runyard queue add-batch tasks.json", "… | runyard queue add-batch -"),
+@command(
+    "runyard queue add-batch tasks.json",
+    "… | runyard queue add-batch -",
+    name="add-batch",
+    group=queue,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@_queue_option
-@shared
-def add_batch(session: Session, name_of_queue: str, file: str) -> int:
+@_named
+def add_batch(session: Session, name_of_queue: str, file: str) -> None:
     """Add the tasks of a JSON FILE; - reads stdin.
 
     FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
@@ -113,123 +104,136 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> int:
         tasks = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
-    return _perform(session, name_of_queue, "add_batch", tasks=tasks)
+    _perform(session, name_of_queue, "add_batch", tasks=tasks)
 
 
-@queue.command(epilog=examples("runyard queue start", "runyard queue start --max-concurrent 20"))
-@click.option("--max-concurrent", default="5", show_default=True, help="Tasks at a time.")
-@click.option("--timeout", help="Time limit of the whole run: 10m, 2h.")
-@click.option("--backend", help="processes, async, threads or serial.")
-@_queue_option
-@shared
-def start(session: Session, name_of_queue: str, **arguments: Any) -> int:
+@command("runyard queue start", "runyard queue start --max-concurrent 20", group=queue)
+@option("--max-concurrent", metavar="N", default="5", help="Run N tasks at a time.")
+@option("--timeout", metavar="TIME", help="Limit the time of the whole run: 10m, 2h.")
+@option("--backend", help="Run on this backend: processes, async, threads or serial.")
+@_named
+def start(session: Session, **arguments: Any) -> None:
     """Run the queue in the background."""
-    return _perform(session, name_of_queue, "start", **arguments)
+    _perform(session, action="start", **arguments)
 
 
-@queue.command(epilog=examples("runyard queue stop", "runyard queue stop --now"))
-@click.option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
-@_queue_option
-@shared
-def stop(session: Session, name_of_queue: str, now: bool) -> int:
+@command("runyard queue stop", "runyard queue stop --now", group=queue)
+@option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
+@_named
+def stop(session: Session, name_of_queue: str, now: bool) -> None:
     """Stop the worker after the running tasks."""
-    return _perform(session, name_of_queue, "stop", graceful=not now)
+    _perform(session, name_of_queue, "stop", graceful=not now)
 
 
-@queue.command(epilog=examples("runyard queue status", "runyard queue status queue/0"))
+@command("runyard queue status", "runyard queue status queue/0", group=queue)
 @click.argument("task_id", metavar="[TASK]", required=False)
-@click.option("--detailed", is_flag=True, help="List running, upcoming and failed tasks.")
-@_queue_option
-@shared
-def status(session: Session, name_of_queue: str, **arguments: Any) -> int:
+@option("--detailed", is_flag=True, help="List running, upcoming and failed tasks.")
+@_named
+def status(session: Session, **arguments: Any) -> None:
     """Show the status of the queue, or of one task."""
-    return _perform(session, name_of_queue, "status", **arguments)
+    _perform(session, action="status", **arguments)
 
 
-@queue.command(
-    epilog=examples(
-        "runyard queue wait",
-        "runyard queue wait --timeout 30s",
-        "runyard queue wait queue/3 queue/4 && runyard queue results --order latest",
-    )
+@command(
+    "runyard queue wait",
+    "runyard queue wait --timeout 30s",
+    "runyard queue wait queue/3 queue/4 && runyard queue results --order latest",
+    group=queue,
 )
 @click.argument("tasks", metavar="[TASK]...", nargs=-1)
-@click.option("--timeout", help="Wait at most this long: 30s, 5m.  [default: no limit]")
-@_queue_option
-@shared
+@option("--timeout", metavar="TIME", help="Wait at most this long: 30s, 5m.  [default: no limit]")
+@_named
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
     """Wait until the queue, or the given TASKs, are done.
 
     Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
     are still queued; 124: the timeout is over.
     """
-    from runyard.cli.waiting import wait_for
+    from runyard.doors.agent.inputs.arguments import duration
+    from runyard.doors.agent.queue.watching import Watch
+    from runyard.reports.progress import show
 
+    seconds = None if timeout is None else duration(timeout, "timeout")
     with _opened(session, name_of_queue) as executor:
-        return wait_for(session, executor, tasks, timeout)
+        watch = Watch(executor.yard.bus, name_of_queue)
+        with show(executor.yard.bus, None), interrupts.by_asyncio():
+            waiting = executor.perform_wait(seconds, watch.see, tasks=list(tasks) or None)
+            response = asyncio.run(waiting)
+            watch.end(response)
+    data = response.data
+    session.answer(response.message, data)
+    if data["state"] == "running":
+        session.note(f"{name_of_queue} is not finished after {timeout}")
+        return EXIT_DEADLINE
+    if data["queued"]:
+        own_name = [] if name_of_queue == NAME else ["--queue", name_of_queue]
+        start = session.command("queue", "start", *own_name)
+        session.note(f"no worker is running; start one with `{start}`")
+        return EngineError.exit_code
+    return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 
 
-@queue.command(
-    epilog=examples(
-        "runyard queue results",
-        "runyard queue results --status failed",
-        "runyard queue results --order latest --limit 5",
-    )
+@command(
+    "runyard queue results",
+    "runyard queue results --status failed",
+    "runyard queue results --order latest --limit 5",
+    group=queue,
 )
-@click.option(
-    "--status", "filter_status", help="Only tasks with this status: completed, failed, cancelled, …"
+@option(
+    "--status",
+    "filter_status",
+    help="Show only tasks with this status: completed, failed, cancelled, …",
 )
-@click.option(
+@option(
     "--order",
     default="added",
-    show_default=True,
-    help="added, ended (earliest end first) or latest (latest end first).",
+    help="Sort by added, ended (earliest end first) or latest (latest end first).",
 )
-@click.option("--offset", default="0", show_default=True, help="Results to skip.")
-@click.option("--limit", default="20", show_default=True, help="The most results to show.")
-@_queue_option
-@shared
-def results(session: Session, name_of_queue: str, **arguments: Any) -> int:
+@option("--offset", metavar="N", default="0", help="Skip the first N results.")
+@option("--limit", metavar="N", default="20", help="Show at most N results.")
+@_named
+def results(session: Session, **arguments: Any) -> None:
     """Show results, a page at a time."""
-    return _perform(session, name_of_queue, "results", **arguments)
+    _perform(session, action="results", **arguments)
 
 
-@queue.command(epilog=examples("runyard queue export --format csv"))
-@click.option(
-    "--format", type=click.Choice(list(FORMATS)), default="json", show_default=True,
-    help="Format of the file.",
-)  # fmt: skip
-@click.option("--output-file", help="A file name; files go to the yard's export folder.")
-@_queue_option
-@shared
-def export(session: Session, name_of_queue: str, **arguments: Any) -> int:
+@command("runyard queue export --format csv", group=queue)
+@option("--format", type=click.Choice(list(FORMATS)), default="json", help="Write this format.")
+@option("--output-file", help="Write to this file in the yard's export folder.")
+@_named
+def export(session: Session, **arguments: Any) -> None:
     """Write all results to a file."""
-    return _perform(session, name_of_queue, "export", **arguments)
+    _perform(session, action="export", **arguments)
 
 
-@queue.command(epilog=examples("runyard queue clear"))
-@_queue_option
-@shared
-def clear(session: Session, name_of_queue: str) -> int:
+@command("runyard queue clear", "runyard queue clear --yes", group=queue)
+@yes_option
+@_named
+def clear(session: Session, name_of_queue: str, yes: bool) -> int:
     """Remove the tasks that have ended."""
-    return _perform(session, name_of_queue, "clear")
+    from runyard.doors.agent.queue.waiting import done
+
+    with _opened(session, name_of_queue) as executor:
+        ended = done(executor.perform("status").data)
+        loss = f"this would delete {count(ended, 'ended task')} of {name_of_queue}"
+        if ended and not yes and not session.confirm_loss(loss):
+            return EXIT_FAILED
+        response = executor.perform("clear")
+    session.answer(response.message, response.data)
+    return 0
 
 
-@queue.command(epilog=examples("runyard queue cancel queue/3"))
+@command("runyard queue cancel queue/3", group=queue)
 @click.argument("task_id", metavar="TASK")
-@_queue_option
-@shared
-def cancel(session: Session, name_of_queue: str, task_id: str) -> int:
+@_named
+def cancel(session: Session, **arguments: Any) -> None:
     """Cancel a task, running or not."""
-    return _perform(session, name_of_queue, "cancel", task_id=task_id)
+    _perform(session, action="cancel", **arguments)
 
 
-@queue.command(
-    "install-agent-zero", epilog=examples("runyard queue install-agent-zero ~/agent-zero")
-)
+@command("runyard queue install-agent-zero ~/agent-zero", name="install-agent-zero", group=queue)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
-@shared
-def install_agent_zero(session: Session, folder: str) -> int:
+def install_agent_zero(session: Session, folder: str) -> None:
     """Write the plugin for Agent Zero into DIR.
 
     It consists of the tool, the prompt that explains it, and the manifest.
@@ -237,6 +241,23 @@ def install_agent_zero(session: Session, folder: str) -> int:
     from runyard.doors.agent.server.agent_zero import install
 
     written = [str(path) for path in install(Path(folder), session.location)]
-    session.say("\n".join(["written:", *(f"  {path}" for path in written)]))
-    session.document({"written": written})
-    return 0
+    session.answer("\n  ".join(["written:", *written]), {"written": written})
+
+
+@command("runyard mcp", "runyard mcp --yard ~/agent/.runyard")
+@_named
+def mcp(session: Session, name_of_queue: str) -> None:
+    """Serve the queue to an agent over MCP, on stdin and stdout.
+
+    The actions of `runyard queue` are tools, and so is `wait`.
+    """
+    try:
+        from runyard.doors.agent.server.tools import make_server
+    except ImportError as error:
+        raise UsageError(
+            f"the MCP server needs a package that is not installed ({error.name})",
+            hint="pip install 'runyard[agent]'",
+        ) from error
+
+    with _opened(session, name_of_queue, create=True) as executor, interrupts.by_asyncio():
+        make_server(executor).run("stdio")

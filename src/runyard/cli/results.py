@@ -6,107 +6,85 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.session import Session, examples, shared, style
-from runyard.cli.summaries import show_summaries
-from runyard.cli.table import screen_height, table
+from runyard.cli.command import (
+    COUNT,
+    INDEX,
+    codec_option,
+    command,
+    option,
+    refuse_together,
+    status_option,
+)
+from runyard.cli.session import Session, style
+from runyard.cli.table import screen_size, table
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
 
 if TYPE_CHECKING:
-    from runyard.reports.failures import FailureGroup
     from runyard.reports.result import Outcome, Result
 
 SMALLEST_PAGE = 10
 TRACE_LINES = 12
 
-codec_option = click.option(
-    "--codec",
-    type=click.Choice(["msgpack", "pickle"]),
-    default="msgpack",
-    help="Read pickled values with `pickle`, only from a store that you trust.",
-)
-status_option = click.option(
-    "--status",
-    type=click.Choice(["completed", "failed", "cancelled"]),
-    help="Include only outcomes with this status.",
-)
 
-
-@click.command(
-    epilog=examples(
-        "runyard results walks",
-        "runyard results walks --failures",
-        "runyard results walks --status completed --offset 100 --limit 20",
-        "runyard results walks --by dimension --metric returned",
-        "runyard results walks --json | jq .value",
-    )
+@command(
+    "runyard results walks",
+    "runyard results walks --failures",
+    "runyard results walks --status completed --offset 100 --limit 20",
+    "runyard results walks --by dimension --metric returned",
+    "runyard results walks --json | jq .value",
 )
 @click.argument("batch")
 @status_option
-@click.option("--by", metavar="K,…", help="Summarise by these: parameters, variant, case.")
-@click.option(
+@option("--by", metavar="K,…", help="Summarise by these: parameters, variant, case.")
+@option(
     "--metric",
     metavar="M",
     multiple=True,
     help="Summarise this number that tasks return; repeat for more.",
 )
-@click.option("--failures", is_flag=True, help="Show failures, grouped by error and line.")
-@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Skip the first N.")
-@click.option(
+@option("--failures", is_flag=True, help="Show failures, grouped by error and line.")
+@option("--offset", type=INDEX, default=0, show_default=False, help="Skip the first N.")
+@option(
     "--limit",
-    type=click.IntRange(1),
-    metavar="N",
+    type=COUNT,
     help="Show at most N.  [default: what fits the terminal, otherwise all]",
 )
 @codec_option
-@shared
-def results(
-    session: Session,
-    batch: str,
-    status: str | None,
-    by: str | None,
-    metric: tuple[str, ...],
-    failures: bool,
-    offset: int,
-    limit: int | None,
-    codec: str,
-) -> int:
+def results(session: Session, batch: str, codec: str, **given: Any) -> None:
     """Show outcomes, failures or summaries.
 
     With --by or --metric: each metric's mean with its interval, spread and quantiles.
     """
-    given = {"status": status, "by": by, "metric": metric, "offset": offset, "limit": limit}
-    _check({option for option, value in given.items() if value}, failures, status)
+    _check(given)
+    status, offset, limit = given["status"], given["offset"], given["limit"]
     with session.yard() as yard:
         result = yard.results(batch, codec=codec)
         note_mixed_code(session, result)
-        if by is not None or metric:
-            show_summaries(session, result, metric, by)
-        elif failures:
+        if given["by"] is not None or given["metric"]:
+            _show_summaries(session, result, given["metric"], given["by"])
+        elif given["failures"]:
             _show_failures(session, result, offset, limit)
-        elif session.json:
-            _stream(session, result, status, offset, limit)
         else:
-            _show_page(session, result, status, offset, limit)
-    return 0
+            _show_outcomes(session, result, status, offset, limit)
 
 
-def _check(given: set[str], failures: bool, status: str | None) -> None:
+def _check(given: dict[str, Any]) -> None:
     """Refuse options that would change nothing."""
-    summaries = given & {"by", "metric"}
-    if failures:
-        for option in sorted(given & {"status", "by", "metric"}):
-            raise UsageError(
-                f"--failures and --{option} can't be combined", hint="remove one of them"
-            )
+    names = sorted(name for name, value in given.items() if value)
+    summaries = [name for name in names if name in ("by", "metric")]
+    paging = [name for name in names if name in ("limit", "offset")]
+    status = given["status"]
+    for name in ("by", "metric", "status"):
+        refuse_together({"--failures": given["failures"], f"--{name}": given[name]})
     if summaries and status not in (None, "completed"):
         raise UsageError(
             f"{status} tasks have no metrics to summarise",
             hint="remove --status, or list the outcomes without --metric and --by",
         )
-    if summaries and (paging := sorted(given & {"offset", "limit"})):
+    if summaries and paging:
         raise UsageError(
-            f"--{paging[0]} lists outcomes and --{min(summaries)} summarises them",
+            f"--{paging[0]} lists outcomes and --{summaries[0]} summarises them",
             hint="remove one of them",
         )
 
@@ -121,45 +99,38 @@ def note_mixed_code(session: Session, *results: Result) -> None:
             session.note(style(of + line, fg="yellow"))
 
 
-def _stream(
+def _show_outcomes(
     session: Session, result: Result, status: str | None, offset: int, limit: int | None
 ) -> None:
-    from runyard.reports.export import outcome_document
+    """A document or a line for each; on a terminal, a page of them as a table."""
+    from runyard.reports.export import outcome_document, outcome_line
 
-    found = False
-    for outcome in result.outcomes(status, offset=offset, limit=limit):
-        found = True
-        session.document(outcome_document(outcome), at_once=False)
-    if not found:
-        raise _nothing(result, status, offset)
-
-
-def _show_page(
-    session: Session, result: Result, status: str | None, offset: int, limit: int | None
-) -> None:
-    from runyard.reports.export import outcome_line
-
-    height = screen_height()
-    if height is None:
-        found = False
-        for outcome in result.outcomes(status, offset=offset, limit=limit):
-            found = True
+    size = None if session.json else screen_size()
+    most = max(SMALLEST_PAGE, size.lines - 4) if size is not None and limit is None else limit
+    page, shown = [], 0
+    for outcome in result.outcomes(status, offset=offset, limit=most):
+        shown += 1
+        if size is not None:
+            page.append(outcome)
+        elif session.json:
+            session.document(outcome_document(outcome), at_once=False)
+        else:
             session.say(outcome_line(outcome))
-        if not found:
-            raise _nothing(result, status, offset)
+    stats = result.stats
+    if not shown:
+        after = f" after the first {offset:,}" if offset else ""
+        raise NotFound(
+            f"{result.name} has no {f'{status} ' if status else ''}outcomes{after}",
+            hint=f"{stats.done:,} of {count(stats.total, 'task')} have an outcome",
+        )
+    if size is None:
         return
-    size = limit or max(SMALLEST_PAGE, height - 4)
-    page = list(result.outcomes(status, offset=offset, limit=size))
-    if not page:
-        raise _nothing(result, status, offset)
-    session.say(_table(page))
-    total = _count(result, status)
-    last = offset + len(page)
-    more = ""
+    total, last, more = getattr(stats, status or "done"), offset + shown, ""
     if last < total:
         words = ["results", result.name, *(["--status", status] if status else [])]
         words += ["--offset", str(last), *(["--limit", str(limit)] if limit else [])]
         more = f"; next: {session.command(*words)}"
+    session.say(_table(page))
     session.say(style(f"{offset + 1:,}–{last:,} of {total:,}{more}", dim=True))
 
 
@@ -184,41 +155,41 @@ def _show_failures(session: Session, result: Result, offset: int, limit: int | N
     if not groups:
         session.say(f"no task of {result.name} failed")
     for group in groups:
-        session.document(_group_document(session, result.name, group))
-        session.say(style(group.line(), fg="red"))
-        for line in group.trace.rstrip().splitlines()[-TRACE_LINES:]:
-            session.say(f"    {line}")
+        repro = session.command("repro", f"{result.name}/{group.tasks[0]}")
         more = ", …" if group.count > len(group.tasks) else ""
-        session.say(f"  tasks: {', '.join(map(str, group.tasks))}{more}")
-        session.say(f"  rerun: {_repro(session, result.name, group)}")
-        session.say()
+        lines = [
+            style(group.line(), fg="red"),
+            *(f"    {line}" for line in group.trace.rstrip().splitlines()[-TRACE_LINES:]),
+            f"  tasks: {', '.join(map(str, group.tasks))}{more}",
+            f"  rerun: {repro}",
+            "",
+        ]
+        document = {
+            "class": group.kind,
+            "message": group.message,
+            "where": group.where,
+            "count": group.count,
+            "tasks": [f"{result.name}/{task}" for task in group.tasks],
+            "trace": group.trace,
+            "repro": repro,
+        }
+        session.answer("\n".join(lines), document)
 
 
-def _group_document(session: Session, name: str, group: FailureGroup) -> dict[str, Any]:
-    return {
-        "class": group.kind,
-        "message": group.message,
-        "where": group.where,
-        "count": group.count,
-        "tasks": [f"{name}/{task}" for task in group.tasks],
-        "trace": group.trace,
-        "repro": _repro(session, name, group),
-    }
+def _show_summaries(
+    session: Session, result: Result, metrics: tuple[str, ...], by: str | None
+) -> None:
+    """Each metric's figures by group, as a table or JSON lines."""
+    from runyard.reports.text import summary_rows
+    from runyard.spec.shown import jsonable
 
-
-def _repro(session: Session, name: str, group: FailureGroup) -> str:
-    return session.command("repro", f"{name}/{group.tasks[0]}")
-
-
-def _count(result: Result, status: str | None) -> int:
-    stats = result.stats
-    return stats.done if status is None else int(getattr(stats, status))
-
-
-def _nothing(result: Result, status: str | None, offset: int) -> NotFound:
-    which = f"{status} " if status else ""
-    after = f" after the first {offset:,}" if offset else ""
-    return NotFound(
-        f"{result.name} has no {which}outcomes{after}",
-        hint=f"{result.stats.done:,} of {count(result.stats.total, 'task')} have an outcome",
-    )
+    names = [name.strip() for name in by.split(",")] if by else []
+    groups = result.summaries(metrics or None, names)
+    if not groups or not groups[0].summaries:
+        raise NotFound(f"the tasks of {result.name} return no numbers")
+    for group in groups:
+        for metric, summary in group.summaries.items():
+            labels = jsonable(group.labels)
+            session.document({"labels": labels, "metric": metric, **summary.to_data()})
+    rows = summary_rows(groups)
+    session.say(table(rows.heads, rows.cells, numbers=rows.numbers))

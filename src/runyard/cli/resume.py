@@ -1,4 +1,4 @@
-"""`runyard resume` and `runyard retry`."""
+"""`runyard resume`, `runyard retry` and `runyard worker`: run what is recorded already."""
 
 from __future__ import annotations
 
@@ -6,60 +6,50 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.options import RESUME_FLAGS, option_flags
-from runyard.cli.results import codec_option
-from runyard.cli.running import (
-    EXIT_USAGE,
-    carry_out,
-    place_options,
-    show_notices,
-)
-from runyard.cli.session import Session, examples, shared
+from runyard.cli.command import codec_option, command, option
+from runyard.cli.options import RESUME_FLAGS, option_flags, place_options
+from runyard.cli.running import EXIT_USAGE, WHY, carry_out, code_of, show_notices
+from runyard.cli.session import Session
 from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
 from runyard.format import count
 
 if TYPE_CHECKING:
+    from runyard.worker import Turn
     from runyard.yard import Yard
 
 SIGNALLED = 128
 """The first exit code that stands for a signal."""
 
 
-@click.command(
-    epilog=examples(
-        "runyard resume",
-        "runyard resume walks --workers 4",
-        "runyard resume walks --budget cost=5",
-        "runyard resume --json",
-    )
+@command(
+    "runyard resume",
+    "runyard resume walks --workers 4",
+    "runyard resume walks --budget cost=5",
+    "runyard resume --json",
 )
 @click.argument("batch", required=False)
 @option_flags(RESUME_FLAGS, defaults=False)
 @codec_option
 @place_options
-@shared
-def resume(
-    session: Session,
-    batch: str | None,
-    progress: bool,
-    **where: Any,
-) -> int:
+def resume(session: Session, batch: str | None, **where: Any) -> int:
     """Continue a batch, or all unfinished ones.
 
     Without BATCH: every unfinished batch that is not running, the highest priority first.
     """
     with session.yard() as yard:
-        show_notices(session, yard, progress=progress)
+        show_notices(session, yard, progress=where["progress"])
         if batch is not None:
-            return _resume(session, yard, batch, progress=progress, **where)
+            return _resume(session, yard, batch, **where)
         codes, by_value = [], False
         for name in _unfinished(session, yard):
             try:
-                code = _resume(session, yard, name, progress=progress, **where)
+                code = _resume(session, yard, name, **where)
             except BadTarget as error:
                 by_value = True
-                _leave_out(session, name, error)
+                session.note(f"skipping {name}: {error.message}\n  {error.hint}")
+                told = {"class": "BadTarget", "message": error.message, "hint": error.hint}
+                session.document({"batch": name, "error": told})
                 continue
             if code >= SIGNALLED:
                 return code
@@ -69,26 +59,17 @@ def resume(
     return max(codes, default=EXIT_USAGE if by_value else 0)
 
 
-@click.command(
-    epilog=examples("runyard retry walks", "runyard retry walks --status cancelled --workers 4")
-)
+@command("runyard retry walks", "runyard retry walks --status cancelled --workers 4")
 @click.argument("batch")
-@click.option(
+@option(
     "--status",
     type=click.Choice(["failed", "cancelled"]),
     default="failed",
-    show_default=True,
     help="Rerun tasks with this status.",
 )
 @codec_option
 @place_options
-@shared
-def retry(
-    session: Session,
-    batch: str,
-    status: str,
-    **where: Any,
-) -> int:
+def retry(session: Session, batch: str, status: str, **where: Any) -> int:
     """Rerun the failed tasks of a batch.
 
     Their outcomes are deleted; everything else stays as it is.
@@ -103,23 +84,49 @@ def retry(
         return _resume(session, yard, batch, **where)
 
 
-def _resume(
-    session: Session,
-    yard: Yard,
-    name: str,
-    **where: Any,
-) -> int:
+@command(
+    "runyard worker",
+    "runyard worker --yard postgresql://lab@db.example.org/lab --workers 8",
+    "runyard worker --forever --yard postgresql://lab@db.example.org/lab",
+)
+@option("--forever", is_flag=True, help="Wait for more work instead of ending.")
+@place_options
+def worker(session: Session, forever: bool, **place: Any) -> int:
+    """Run tasks from a shared yard.
+
+    Workers on any number of machines can share one yard in PostgreSQL; the most urgent batch runs
+    first. Tasks are imported by name, so start the worker in a folder with the project's code.
+    """
+    from runyard.execution import RunSettings
+    from runyard.worker import YardWorker
+
+    ended: list[Turn] = []
+    code = 0
+
+    def tell(turn: Turn) -> None:
+        ended.append(turn)
+        why = f"; {WHY[turn.end]}" if turn.end in WHY else ""
+        session.say(f"{turn.batch}: {count(turn.tasks, 'task')}{why}")
+
+    with session.yard(create=True) as yard:
+        show_notices(session, yard, progress=place["progress"])
+        try:
+            settings = RunSettings(**place)
+            YardWorker(yard, settings, forever=forever, on_turn=tell, say=session.note).run()
+        except (KeyboardInterrupt, SystemExit) as end:
+            code = code_of(end)
+    session.document({"batches": [turn._asdict() for turn in ended]})
+    if not ended and not code:
+        session.say("nothing to do")
+    return code
+
+
+def _resume(session: Session, yard: Yard, name: str, **where: Any) -> int:
     code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
     hooks = hooks_of(yard.recorded(name))
     if hooks is not None and hasattr(hooks, "collect"):
         session.say(f"  files: {hooks.collect(yard, name).folder}")
     return code
-
-
-def _leave_out(session: Session, name: str, error: BadTarget) -> None:
-    session.note(f"skipping {name}: {error.message}\n  {error.hint}")
-    told = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
-    session.document({"batch": name, "error": told})
 
 
 def _unfinished(session: Session, yard: Yard) -> list[str]:

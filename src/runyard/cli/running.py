@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from runyard.backends import NAMES as BACKENDS
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
-from runyard.spec.hash_seed import workers_seed
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
     from runyard.reports.result import Result
     from runyard.yard import Yard
-
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
@@ -29,54 +25,6 @@ WHY = {
     "limit": "trial finished",
 }
 """Why a run ended before its batch did."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def place_options(function: Function) -> Function:
-    """Give a command --backend, --workers, the flags of Ray, --progress and --durable."""
-    for option in reversed(
-        [
-            click.option(
-                "--backend",
-                type=click.Choice(BACKENDS),
-                default="processes",
-                show_default=True,
-                callback=_pin_hash_seed,
-                help="Run tasks on this backend.",
-            ),
-            click.option(
-                "--workers",
-                type=click.IntRange(1),
-                metavar="N",
-                help="Run N tasks at once.  [default: all cores]",
-            ),
-            click.option(
-                "--ray-address",
-                metavar="HOST:PORT",
-                help="Join this Ray cluster.  [default: $RAY_ADDRESS, else start a local one]",
-            ),
-            click.option(
-                "--fallback",
-                type=click.Choice(["serial"]),
-                help="Use this backend if Ray is not installed or can't start.",
-            ),
-            click.option(
-                "--progress/--no-progress",
-                default=True,
-                help="Show progress on stderr.  [default: yes]",
-            ),
-            click.option(
-                "--durable",
-                is_flag=True,
-                expose_value=False,
-                callback=_set_durable,
-                help="Wait for the disk at each commit, so that a power cut loses nothing.",
-            ),
-        ]
-    ):
-        function = option(function)
-    return function
 
 
 def code_of(end: KeyboardInterrupt | SystemExit) -> int:
@@ -107,6 +55,20 @@ def carry_out(
     return interrupted or code
 
 
+def may_forget(session: Session, name: str, *, yes: bool) -> bool:
+    """Whether --fresh may delete a batch's recorded outcomes, if there are any."""
+    if yes:
+        return True
+    with session.yard(or_empty=True) as yard:
+        try:
+            done = yard.results(name).stats.done
+        except NotFound:
+            return True
+    return not done or session.confirm_loss(
+        f"--fresh would delete {count(done, 'outcome')} of {name}"
+    )
+
+
 def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
     """Print notices where no progress view shows them."""
     from runyard.events import Notice
@@ -127,8 +89,10 @@ def say_result(session: Session, result: Result) -> int:
     stats = result.stats
     groups = result.failures() if stats.failed else []
     unfinished = stats.total - stats.done
-    session.say(summary(session, result, groups))
-    _tell_unencodable(session, groups)
+    unencodable = [group for group in groups if group.kind == "NotEncodable"]
+    session.say(_summary(session, result, groups))
+    for group in unencodable[:1]:
+        session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
     if unfinished:
         budget = result.recorded.options.budget if result.end == "budget" else {}
         more = [word for k, n in budget.items() for word in ("--budget", f"{k}={2 * n:g}")]
@@ -137,7 +101,7 @@ def say_result(session: Session, result: Result) -> int:
             f"{WHY.get(result.end, 'interrupted')} with {stats.done:,} of {stats.total:,} tasks "
             f"recorded; run `{next_command}` to continue"
         )
-    if any(group.kind == "NotEncodable" for group in groups):
+    if unencodable:
         return EXIT_USAGE
     if unfinished and result.end == "deadline":
         return EXIT_DEADLINE
@@ -160,7 +124,7 @@ def final_document(result: Result) -> dict[str, Any]:
     }
 
 
-def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
+def _summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
     """The result in a few lines, and the commands to use next."""
     from runyard.reports.versions import mixed_lines
 
@@ -178,21 +142,3 @@ def summary(session: Session, result: Result, groups: list[FailureGroup]) -> str
     elif digest:
         lines.append(f"  next: {session.command('results', result.name)}")
     return "\n".join(lines)
-
-
-def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
-    for group in groups:
-        if group.kind == "NotEncodable":
-            session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
-            return
-
-
-def _pin_hash_seed(context: click.Context, parameter: click.Parameter, value: str) -> str:  # noqa: ARG001
-    """Make tasks that run in this process hash strings as workers do."""
-    if value not in ("processes", "ray"):
-        context.ensure_object(Session).pin_hash_seed(workers_seed())
-    return value
-
-
-def _set_durable(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
-    context.ensure_object(Session).durable = value

@@ -7,21 +7,20 @@ stderr   everything else: progress, notices, errors
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from runyard import interrupts
-from runyard.addresses import check, shown
-from runyard.errors import EngineError, NotFound
+from runyard.addresses import shown
+from runyard.errors import EngineError, NotFound, UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.spec.hash_seed import VARIABLE, own_seed
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from runyard.yard import Yard
 
 DEFAULT_YARD = ".runyard"
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Random, so that foreign text can't contain it: escape sequences after it are our own.
 _MARK = f"\0{os.urandom(8).hex()}\0"
@@ -71,9 +69,25 @@ class Session:
             with self._writing():
                 click.echo(painted(text), nl=newline, color=_color())
 
+    def answer(self, text: str, data: dict[str, Any]) -> None:
+        """Print a command's answer: text for people, or one document with --json."""
+        self.say(text)
+        self.document(data)
+
     def note(self, text: str) -> None:
         """Print a notice on stderr, with and without --json."""
         click.echo(painted(text), err=True, color=_color())
+
+    def confirm_loss(self, loss: str) -> bool:
+        """Whether the user agrees to a loss; without a terminal, --yes is needed."""
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise UsageError(
+                f"{loss}, and there is no terminal to confirm on", hint="pass --yes to delete"
+            )
+        if click.confirm(painted(f"{loss} permanently. Continue?"), err=True):
+            return True
+        self.note("nothing was deleted")
+        return False
 
     def stdout(self) -> TextIO:
         """Where data goes: stdout itself, or by way of `say` if it is a terminal."""
@@ -135,23 +149,20 @@ class Session:
         """The yard's location, without passwords."""
         return shown(self.location)
 
-    def has_yard(self) -> bool:
-        """Whether the yard exists."""
-        # If it can't be looked at, opening it says so.
-        store = Path(self.location, "yard.db")
-        return _is_address(self.location) or not is_missing(store)
-
     @contextlib.contextmanager
-    def yard(self, *, create: bool = False) -> Iterator[Yard]:
-        """Open the yard; only commands that run something create one."""
-        if not create and not self.has_yard():
+    def yard(self, *, create: bool = False, or_empty: bool = False) -> Iterator[Yard]:
+        """Open the yard. If there is none: create it, open an empty one in memory, or raise."""
+        is_missing = False
+        if not create and "://" not in self.location and self.location != "memory:":
+            with contextlib.suppress(OSError):  # which opening it reports
+                is_missing = not Path(self.location, "yard.db").exists()
+        if is_missing and not or_empty:
             raise NotFound(
-                f"there is no yard at {self.place}",
-                hint="pass its location with --yard PATH",
+                f"there is no yard at {self.place}", hint="pass its location with --yard PATH"
             )
         from runyard.yard import Yard
 
-        with Yard(self.location, durable=self.durable) as yard:
+        with Yard("memory:" if is_missing else self.location, durable=self.durable) as yard:
             yield yard
 
     def command(self, *words: str) -> str:
@@ -172,43 +183,6 @@ class _Screen(io.TextIOBase, TextIO):
         return len(text)
 
 
-def shared(function: Function) -> Function:
-    """Give a command --json and --yard, and its session as the first argument."""
-
-    @click.option(
-        "--yard",
-        "location",
-        metavar="PATH|URL",
-        envvar="RUNYARD_YARD",
-        default=DEFAULT_YARD,
-        show_default=True,
-        show_envvar=True,
-        expose_value=False,
-        callback=_set_location,
-        help="Use the yard at this location.",
-    )
-    @click.option(
-        "--json",
-        "use_json",
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_set_json,
-        help="Print JSON on stdout, everything else on stderr.",
-    )
-    @click.pass_context
-    @functools.wraps(function)
-    def call(context: click.Context, /, *args: Any, **params: Any) -> Any:
-        return function(context.ensure_object(Session), *args, **params)
-
-    return call  # type: ignore[return-value]
-
-
-def examples(*lines: str) -> str:
-    """The examples at the end of a command's help."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
 def style(text: str, **looks: Any) -> str:
     """Text with colours, unless NO_COLOR is set; for `say` and `note`."""
     if os.environ.get("NO_COLOR"):
@@ -225,25 +199,3 @@ def painted(text: str) -> str:
 
 def _color() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
-
-
-def is_missing(path: Path) -> bool:
-    """Whether there is nothing at a path, as far as one may look."""
-    try:
-        return not path.exists()
-    except OSError:
-        return False
-
-
-def _is_address(location: str) -> bool:
-    return "://" in location or location == "memory:"
-
-
-def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
-    if value:
-        context.ensure_object(Session).use_json()
-
-
-def _set_location(context: click.Context, parameter: click.Parameter, value: str) -> None:  # noqa: ARG001
-    check(value)
-    context.ensure_object(Session).location = value

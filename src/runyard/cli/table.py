@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runyard.cli.session import style
 
@@ -15,25 +16,24 @@ def table(
     """Rows under heads, `numbers` aligned right; the last column is cut to fit the terminal."""
     from runyard.reports.text import aligned
 
-    head, *lines = aligned(heads, rows, numbers, screen_width())
+    size = screen_size()
+    head, *lines = aligned(heads, rows, numbers, None if size is None else size.columns)
     return "\n".join([style(head, bold=True), *lines])
 
 
-def pairs(facts: Sequence[tuple[str, str]]) -> str:
-    """Names and values, one pair a line."""
-    width = max(len(name) for name, _ in facts)
-    return "\n".join(f"  {style(name.ljust(width), dim=True)}  {text}" for name, text in facts)
+def pairs(facts: Mapping[str, str | Sequence[str] | None]) -> str:
+    """Names and values, one pair a line; a name may have several values, or none."""
+    lines = [
+        (name, text)
+        for name, values in facts.items()
+        for text in ([values] if isinstance(values, str) else values or [])
+        if text
+    ]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"  {style(name.ljust(width), dim=True)}  {text}" for name, text in lines)
 
 
-def screen_width() -> int | None:
-    """The terminal's columns; None if stdout is not a terminal."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return None
-    return shutil.get_terminal_size().columns
-
-
-def screen_height() -> int | None:
-    """The terminal's lines; None if stdout is not a terminal."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return None
-    return shutil.get_terminal_size().lines
+def screen_size() -> os.terminal_size | None:
+    """The terminal's size; None if stdout is not a terminal."""
+    is_screen = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size() if is_screen else None

@@ -1,4 +1,4 @@
-"""Values on the command line: JSON if they parse as JSON, otherwise strings.
+"""Values on the command line: JSON if they parse as JSON, otherwise strings; and task names.
 
 x=1  x=true  x=hello  x='{"a": 1}'          one value
 x=1,2,hello  x='[1, 2]'  x=0..99  x=1..3,9  a list of values
@@ -16,6 +16,14 @@ from runyard.errors import UsageError
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _NUMBERS = re.compile(rf"{_NUMBER}\.\.{_NUMBER}")
+
+
+def task_of(text: str) -> tuple[str, int]:
+    """Read BATCH/NUMBER."""
+    batch, _, number = text.rpartition("/")
+    if not batch or not (number.isascii() and number.isdigit()) or len(number) > 18:
+        raise UsageError(f"{text!r} is not a task", hint="write BATCH/NUMBER, such as walks/17")
+    return batch, int(number)
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class CompareOptions(TypedDict, total=False):
     baseline: str | None  # None: every pair
     correction: Correction | None
     level: float
-    better: Better
+    better: Better | None  # None: neither direction is
     interval: Kind
 
 

@@ -57,7 +57,8 @@ class Signals:
             self.loop.stop(End.INTERRUPTED)
             running = self.loop.running
             tasks = "1 running task" if running == 1 else f"{running} running tasks"
-            self._tell(f"finishing {tasks}; Ctrl-C again to stop at once")
+            again = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+            self._tell(f"finishing {tasks}; {again} again to stop at once")
             return
         self._hurry()
         if not self._ends:

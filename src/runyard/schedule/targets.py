@@ -1,15 +1,51 @@
-"""What a batch wants to run, looked at before anything starts."""
+"""What a batch wants to run: read from a target or a file, and checked before anything starts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from runyard.attempt.load import load
 from runyard.attempt.shell import fields
-from runyard.errors import BadSpec
-from runyard.spec.batch import Batch
-from runyard.spec.task import Target, check_parameters
+from runyard.errors import BadBatchFile, BadSpec
+from runyard.spaces import near
+from runyard.spec import batchfile, toml
+from runyard.spec.batch import Batch, grid
+from runyard.spec.task import Target, check_parameters, defaults_of
+
+
+def batch_of_target(target: str) -> Batch:
+    """The batch of a file (`.toml`), or of one function, with the options of its decorator."""
+    if target.endswith(".toml"):
+        return _from_file(Path(target))
+    called = Target.parse(target)
+    return grid(called).with_options(**_own_options(called, ()))
+
+
+def _from_file(path: Path) -> Batch:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadBatchFile(f"there is no batch file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadBatchFile(f"the batch file {path} can't be read: {error}") from None
+    # Relative if possible, so that the same file is the same batch in any copy of the project.
+    folder = near(path.resolve().parent)
+    batch = batchfile.parse(text, source=str(path), folder=str(folder))
+    if batch.target is None:
+        return batch
+    given = toml.loads(text).get("options", {})
+    return batch.with_options(**_own_options(batch.target, given))
+
+
+def _own_options(target: Target, given: Collection[str]) -> dict[str, Any]:
+    """The options of the function's decorator, except those given."""
+    if target.kind == "shell":
+        return {}
+    found = defaults_of(load(target, os.getcwd()))
+    return {name: value for name, value in found.items() if name not in given}
 
 
 def check_targets(batch: Batch, root: str) -> dict[str, Callable[..., Any]]:

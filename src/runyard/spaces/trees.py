@@ -18,6 +18,12 @@ _LONGEST_PART = 255
 _TRIES = 5
 
 
+def near(path: Path) -> Path:
+    """The path relative to the current folder, where it lies below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def inside(root: Path, *parts: str) -> Path:
     """Join the parts to `root` and return the path, which lies below it even through symlinks.
 

@@ -16,15 +16,15 @@ Better = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is compared: two labels, the metric, and which direction of it is better."""
+    """What is compared: two labels, the metric, and which direction of it is better, if any."""
 
     a: str = "a"
     b: str = "b"
     metric: str = ""
-    better: Better = "higher"
+    better: Better | None = "higher"
 
     def __post_init__(self) -> None:
-        if self.better not in ("higher", "lower"):
+        if self.better not in ("higher", "lower", None):
             raise UsageError(f"unknown direction {self.better!r}", hint='use "higher" or "lower"')
 
 
@@ -103,8 +103,8 @@ class Comparison:
         return self.about.metric
 
     @property
-    def better(self) -> Better:
-        """Which direction of the metric is better."""
+    def better(self) -> Better | None:
+        """Which direction of the metric is better; None if that is not said."""
         return self.about.better
 
     @property
@@ -125,9 +125,17 @@ class Comparison:
     @property
     def winner(self) -> str | None:
         """The label of the better side, if the difference is significant."""
-        if not self.shown:
+        if not self.shown or self.better is None:
             return None
         return self.a if (self.effect > 0) == (self.better == "higher") else self.b
+
+    @property
+    def _order_words(self) -> str:
+        """Which side is better, or just higher if neither direction is."""
+        first, second = (self.a, self.b) if self.effect > 0 else (self.b, self.a)
+        if self.better is None:
+            return f"{first} is higher than {second}"
+        return f"{self.winner} beats {second if self.winner == first else first}"
 
     def words(self, unit: str = "") -> str:
         """The result in plain words; `unit` follows the effect ("a hand", "ms")."""
@@ -136,7 +144,6 @@ class Comparison:
             return self._constant_words(unit)
         if not self.shown:
             return self._open_words(unit)
-        loser = self.b if self.winner == self.a else self.a
         low, high = sorted(abs(end) for end in (self.interval.low, self.interval.high))
         half = self.interval.half
         ends = f"{_round(low, half)} to {_round(high, half)}"
@@ -144,7 +151,7 @@ class Comparison:
         if self.p_adjusted is not None:
             facts.append(f"{_p_words(self.p_adjusted)} after {self.correction}")
         size = f"{plus_minus(abs(self.effect), half)}{unit}"
-        return f"{self.winner} beats {loser} by {size} ({'; '.join(facts)})"
+        return f"{self._order_words} by {size} ({'; '.join(facts)})"
 
     def left_out_words(self) -> str:
         """How many tasks are compared, and why the others are not; empty if all are."""
@@ -187,10 +194,9 @@ class Comparison:
         if self.effect == 0:
             return f"{self.a} and {self.b} are equal {each}"
         size = f"by {abs(self.effect):.6g}{unit} {each}"
-        if self.winner is None:
+        if not self.shown:
             return f"{self.a} and {self.b} differ {size}; too few to call it a difference"
-        loser = self.b if self.winner == self.a else self.a
-        return f"{self.winner} beats {loser} {size}"
+        return f"{self._order_words} {size}"
 
     @property
     def count_words(self) -> str:

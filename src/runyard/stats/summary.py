@@ -88,6 +88,24 @@ class Summary:
         mean = plus_minus(self.mean, interval.half)
         return f"{mean} (sd {show(self.moments.sd, 3)}, n {self.count:,}{lost})"
 
+    def to_data(self) -> dict[str, Any]:
+        """The figures as plain JSON values; those that do not exist are null."""
+        moments, interval, there = self.moments, self.interval(), self.count > 0
+        return {
+            "count": self.count,
+            "missing": self.missing,
+            "mean": moments.mean if there else None,
+            "low95": None if interval is None else interval.low,
+            "high95": None if interval is None else interval.high,
+            "sd": moments.sd if self.count > 1 else None,
+            "min": moments.minimum if there else None,
+            "max": moments.maximum if there else None,
+            "quantiles": {
+                str(q): self.quantiles.quantile(q) if there else None
+                for q in (0.05, 0.25, 0.5, 0.75, 0.95)
+            },
+        }
+
     def __repr__(self) -> str:
         return f"Summary({self.line()})"
 

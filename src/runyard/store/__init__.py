@@ -42,7 +42,7 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
 
     With `durable`, each commit waits for the disk, so that not even a power cut loses anything.
     """
-    from runyard.errors import NotFound, StoreError
+    from runyard.errors import NotFound, StoreError, UsageError
 
     if str(location) == "memory:":
         from runyard.store.temporary import TemporaryStore
@@ -59,7 +59,7 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
             ) from error
         return PostgresStore(str(location))
     if "://" in str(location):
-        raise StoreError(
+        raise UsageError(
             f"no store for {str(location).split('://')[0]}:// addresses",
             hint="give the path of a folder, or postgresql://user@host/database",
         )

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 
+import pytest
 from cli_project import Project, until
 
 
@@ -181,6 +182,14 @@ def test_gc_removes_old_workspaces_and_orphaned_folders_but_no_outcome(project: 
     assert not list(project.batch("w").glob("tasks/*/*/workspace"))
     assert len(project("results", "w", "--json").documents) == 3
     assert project("gc", "--older-than", "long").code == 2
+
+
+@pytest.mark.parametrize("age", ["7", "1.5", " 30 "])
+def test_gc_asks_for_the_unit_of_an_age(project: Project, age: str) -> None:
+    project("run", "jobs:square", "--set", "x=1", "--name", "s")
+    answer = project("gc", "--older-than", age)
+    assert answer.code == 2
+    assert "has no unit" in answer.err
 
 
 def test_clear_asks_and_forgets(project: Project) -> None:

@@ -18,12 +18,19 @@ def picky(project: Project) -> Project:
     return project
 
 
-def test_status_of_an_empty_place_makes_nothing(project: Project) -> None:
-    answer = project("status", "--json")
-    assert (answer.code, answer.last) == (0, {"batches": []})
-    assert "no yard" in answer.err
-    assert project("results", "x").code == 5
+def test_reading_an_empty_place_makes_nothing_and_exits_with_5(project: Project) -> None:
+    for words in (("status",), ("status", "x"), ("results", "x")):
+        answer = project(*words, "--json")
+        assert (answer.code, answer.last["error"]["class"]) == (5, "NotFound")
+        assert "there is no yard at .runyard" in answer.err
     assert not (project.folder / ".runyard").exists()
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "worker"])
+def test_an_address_of_no_known_kind_is_a_usage_error(project: Project, command: str) -> None:
+    answer = project(command, "--yard", "http://x")
+    assert answer.code == 2
+    assert "no store for http:// addresses" in answer.err
 
 
 def test_status_shows_every_batch_and_one_in_full(picky: Project) -> None:
@@ -118,6 +125,12 @@ def test_logs_show_what_each_attempt_printed_and_what_happened(project: Project)
     assert [a["attempt"] for a in one["attempts"]] == [1]
     assert "RuntimeError: not yet" in project("logs", "f/1").out
     assert project("logs", "f/1", "--attempt", "5").code == 5
+
+
+def test_logs_show_the_error_of_the_last_attempt_once(picky: Project) -> None:
+    shown = picky("logs", "p/3").out.partition("events")[0]
+    assert shown.count("ValueError: 3 is no good") == 1
+    assert 'raise ValueError(f"{x} is no good")' in shown
 
 
 def test_logs_can_be_had_raw(project: Project) -> None:

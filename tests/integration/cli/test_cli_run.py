@@ -38,6 +38,18 @@ def test_backends_and_worker_counts_agree(project: Project) -> None:
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_workers_that_a_backend_can_not_start_are_noticed(
+    project: Project, more: tuple[str, ...]
+) -> None:
+    words = ("run", "jobs:square", "--grid", "x=1,2", "--backend", "serial", *more)
+    said = "the number of workers has no effect on serial; use processes"
+    many = project(*words, "--name", "many", "--workers", "4")
+    assert (many.code, said in many.err) == (0, True), many.err
+    for alone in ((), ("--workers", "1")):
+        assert said not in project(*words, "--name", "one", *alone).err
+
+
 def test_people_are_told_the_failures_the_seed_and_what_to_type_next(project: Project) -> None:
     answer = project("run", "jobs:picky", "--grid", "x=0..7", "--name", "p", "--seed", "5")
     assert answer.code == 1

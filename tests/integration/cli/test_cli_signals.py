@@ -25,15 +25,17 @@ def children(pid: int) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+    ("number", "code", "name"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+    ids=["INT", "TERM"],
 )
 def test_one_signal_finishes_what_runs_and_resume_comes_to_the_same_end(
-    project: Project, number: signal.Signals, code: int
+    project: Project, number: signal.Signals, code: int, name: str
 ) -> None:
     process = start(project)
     workers = children(process.pid)
     process.send_signal(number)
-    until(lambda: project.said("finishing 2 running tasks; Ctrl-C again to stop at once"))
+    until(lambda: project.said(f"finishing 2 running tasks; {name} again to stop at once"))
     project.open_gate()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == code

@@ -228,9 +228,22 @@ def test_compare_says_in_words_what_it_found(cli: Call) -> None:
     said = cli("compare", "b")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
-    assert lines[0] == "2 beats 1 by 1 in each of 20 pairs"
-    assert len([line for line in lines if " beats " in line]) == 3
+    assert lines[0] == "2 is higher than 1 by 1 in each of 20 pairs"
+    assert len([line for line in lines if " is higher than " in line]) == 3
     assert any(line.split()[:2] == ["a", "b"] and "p (Holm)" in line for line in lines)
+
+
+def test_compare_judges_what_is_better_only_if_told_so(cli: Call) -> None:
+    recorded(cli)
+    (open_,) = cli("compare", "b", "--only", "1,4", "--json").last["comparisons"]
+    assert (open_["better"], open_["winner"]) == (None, None)
+    assert open_["words"].startswith("4 is higher than 1 by ")
+    for better, winner, loser in (("higher", "4", "1"), ("lower", "1", "4")):
+        words = ("compare", "b", "--only", "1,4", "--better", better)
+        (told,) = cli(*words, "--json").last["comparisons"]
+        assert (told["better"], told["winner"]) == (better, winner)
+        assert told["words"].startswith(f"{winner} beats {loser} by ")
+        assert cli(*words).out.startswith(told["words"])
 
 
 SIDE = {"tasks", "compared", "no_partner", "not_a_number", "failed", "cancelled", "unfinished"}

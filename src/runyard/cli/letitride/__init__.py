@@ -8,20 +8,20 @@ from runyard.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Play": {
-        "run": ("run:run", "Play the sessions of a configuration."),
-        "compare": ("compare:compare", "Compare configurations on the same cards."),
-        "validate": ("check:validate", "Check a configuration."),
-        "init": ("check:init", "Write a configuration template."),
+        "run": ("run", "Play the sessions of a configuration."),
+        "compare": ("run", "Compare configurations on the same cards."),
+        "validate": ("check", "Check a configuration."),
+        "init": ("check", "Write a configuration template."),
     },
     "Ask": {
         "exact": (
-            "exact:exact",
+            "exact",
             "Compute exact figures, the best play, and the cost of another.",
         ),
-        "ruin": ("ruin:ruin", "Compute the risk of ruin by bankroll."),
+        "ruin": ("ruin", "Compute the risk of ruin by bankroll."),
     },
 }
-"""Where each command lives, and its line in the help."""
+"""The module of each command, and its line in the help."""
 
 
 @click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)

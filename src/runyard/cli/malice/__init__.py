@@ -8,14 +8,14 @@ from runyard.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Run": {
-        "run": ("run:run", "Play many runs in parallel and summarise them."),
+        "run": ("run", "Play many runs in parallel and summarise them."),
     },
     "Check": {
-        "replay": ("replay:replay", "Replay logged runs through these rules, event by event."),
-        "calibrate": ("calibrate:calibrate", "Compare simulated batches with a published one."),
+        "replay": ("replay", "Replay logged runs through these rules, event by event."),
+        "calibrate": ("calibrate", "Compare simulated batches with a published one."),
     },
 }
-"""Where each command lives, and its line in the help."""
+"""The module of each command, and its line in the help."""
 
 
 @click.group(cls=LazyGroup, sections=SECTIONS, package=__name__)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.command import INDEX, command, option
 from runyard.cli.compare import EXIT_GATE
-from runyard.cli.running import place_options
-from runyard.cli.session import Session, examples, shared, style
-from runyard.cli.table import screen_width
+from runyard.cli.options import place_options
+from runyard.cli.session import Session, style
+from runyard.cli.table import screen_size
 
 if TYPE_CHECKING:
     from runyard.doors.malice.replays.calibration import Calibrated, Calibration
@@ -22,33 +23,18 @@ NARROWEST = 16
 """The least width of a figure's name, in columns."""
 
 
-@click.command(epilog=examples("runyard malice calibrate --against batch_09"))
-@click.option(
+@command("runyard malice calibrate --against batch_09")
+@option(
     "--against",
     "folder",
     metavar="DIR",
     type=click.Path(path_type=Path),
     required=True,
-    help="A published batch, or a folder of several, which are taken as one.",
+    help="Compare with this published batch, or with several in one folder, taken as one.",
 )
-@click.option(
-    "--batches",
-    type=click.IntRange(2),
-    metavar="N",
-    default=200,
-    show_default=True,
-    help="Number of batches to simulate.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="The seed of the simulation.",
-)
+@option("--batches", type=click.IntRange(2), default=200, help="Simulate N batches.")
+@option("--seed", type=INDEX, default=0, help="Set the seed of the simulation.")
 @place_options
-@shared
 def calibrate(session: Session, folder: Path, **given: Any) -> int:
     """Compare simulated batches with a published one.
 
@@ -59,19 +45,15 @@ def calibrate(session: Session, folder: Path, **given: Any) -> int:
 
     with session.yard(create=True) as yard:
         found = calibrated(folder, yard=yard, **given)
-    _show(session, found)
-    session.document(_document(found))
-    return 0 if found.holds else EXIT_GATE
-
-
-def _show(session: Session, found: Calibration) -> None:
-    session.say("\n".join(lines(found, screen_width())))
+    screen = screen_size()
+    shown = list(lines(found, None if screen is None else screen.columns))
     size = f"{len(found.tickets)} runs, {sum(found.tickets):,} tickets"
-    session.say(f"{found.simulated} simulated batches of {size}")
-    outside = sum(not each.inside for each in found.figures)
-    if outside:
+    shown.append(f"{found.simulated} simulated batches of {size}")
+    if found.outside:
         share = f"{100 * found.as_odd:.0f}% of the simulated batches"
-        session.say(f"{outside} outside; {share} have this many or more")
+        shown.append(f"{len(found.outside)} outside; {share} have this many or more")
+    session.answer("\n".join(shown), found.to_data())
+    return 0 if found.holds else EXIT_GATE
 
 
 def lines(found: Calibration, width: int | None) -> Iterator[str]:
@@ -100,26 +82,3 @@ def lines(found: Calibration, width: int | None) -> Iterator[str]:
 
 def _verdict(figure: Calibrated) -> str:
     return "inside" if figure.inside else "outside"
-
-
-def _document(found: Calibration) -> dict[str, Any]:
-    return {
-        "folders": [str(each) for each in found.folders],
-        "runs": len(found.tickets),
-        "tickets": sum(found.tickets),
-        "simulated": found.simulated,
-        "inside": sum(each.inside for each in found.figures),
-        "outside": [each.name for each in found.figures if not each.inside],
-        "as_odd": found.as_odd,
-        "figures": [
-            {
-                "figure": each.name,
-                "published": each.published,
-                "median": each.median,
-                "low": each.low,
-                "high": each.high,
-                "inside": each.inside,
-            }
-            for each in found.figures
-        ],
-    }

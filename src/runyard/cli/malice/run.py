@@ -7,89 +7,64 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runyard.cli.asking import fresh_options, may_forget
-from runyard.cli.options import option_flags
-from runyard.cli.running import (
-    EXIT_FAILED,
-    code_of,
-    final_document,
-    place_options,
-    show_notices,
-)
-from runyard.cli.session import Session, examples, shared, style
+from runyard.cli.command import COUNT, INDEX, command, option, seed_option
+from runyard.cli.compare import figures
+from runyard.cli.options import fresh_options, option_flags, place_options
+from runyard.cli.running import EXIT_FAILED, code_of, final_document, may_forget, show_notices
+from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
 from runyard.doors.malice.run.experiment import PARTS
 from runyard.doors.malice.society.immune import MODES
 from runyard.errors import NotFound, UsageError
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.doors.malice.batch.runs import MaliceBatch
     from runyard.stats.compare_result import Comparison
 
+_WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 
-@click.command(
-    epilog=examples(
-        "runyard malice run --runs 30 --tickets 60 --seed 7",
-        "runyard malice run --runs 200 --immune wired --tag wired",
-        "runyard malice run --runs 200 --without civil --without immune",
-        "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
-    )
+
+@command(
+    "runyard malice run --runs 30 --tickets 60 --seed 7",
+    "runyard malice run --runs 200 --immune wired --tag wired",
+    "runyard malice run --runs 200 --without civil --without immune",
+    "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
 )
-@click.option(
-    "--runs",
-    type=click.IntRange(1),
-    metavar="N",
-    default=30,
-    show_default=True,
-    help="Number of runs.",
-)
-@click.option(
-    "--tickets",
-    type=click.IntRange(1),
-    metavar="N",
-    default=60,
-    show_default=True,
-    help="Messages in each run.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    metavar="N",
-    help="The root seed.  [default: chosen and recorded]",
-)
-@click.option("--tag", metavar="NAME", help="Name the batch malice-NAME.")
-@click.option(
+@option("--runs", type=COUNT, default=30, help="Play N runs.")
+@option("--tickets", type=COUNT, default=60, help="Send N messages in each run.")
+@seed_option
+@option("--tag", metavar="NAME", help="Name the batch malice-NAME.")
+@option(
     "--immune",
     type=click.Choice(MODES),
     default="logged",
-    show_default=True,
-    help="Mode of the immune system; logged, as published, has no effect on votes.",
+    help="Set the mode of the immune system; logged, as published, has no effect on votes.",
 )
-@click.option(
+@option(
     "--without",
     type=click.Choice(PARTS),
     multiple=True,
     help="Leave this part out in a variant; repeatable.",
 )
-@click.option(
+@option(
     "--grid",
     metavar="RULE=V,V,…",
     multiple=True,
     help="Vary the numbers of a rule; every combination is a variant.",
 )
-@click.option(
+@option(
     "--parts",
     metavar="MODULE:FUNCTION",
-    help="Function that returns your own agents, gates and rules.",
+    help="Use the agents, gates and rules that this function returns.",
 )
-@click.option("--timeout", metavar="TIME", help="Time limit of a run: 30s, 5m.")
-@click.option("--retries", type=click.IntRange(0), metavar="N", help="Retries of a run that fails.")
+@option("--timeout", metavar="TIME", help="Limit the time of a run: 30s, 5m.")
+@option("--retries", type=INDEX, help="Retry a run that fails up to N times.")
 @fresh_options
 @option_flags(["changed"])
 @place_options
-@shared
-def run(session: Session, **given: Any) -> int:
+def run(session: Session, grid: tuple[str, ...], yes: bool, **given: Any) -> int:
     """Play many runs in parallel and summarise them.
 
     Each run has its own pair of logs. --without and --grid add variants of the experiment, which
@@ -98,10 +73,8 @@ def run(session: Session, **given: Any) -> int:
     """
     from runyard.doors.malice.batch.runs import carry_out, collect, describe
 
-    rules = assignments(given.pop("grid"), "--grid")
-    grid = {name: _numbers(name, text) for name, text in rules.items()}
-    described = describe(**{name: given.pop(name) for name in _WHAT}, grid=grid)
-    yes = given.pop("yes")
+    rules = {name: _numbers(name, text) for name, text in assignments(grid, "--grid").items()}
+    described = describe(**{name: given.pop(name) for name in _WHAT}, grid=rules)
     if given["fresh"] and not may_forget(session, described.record_name, yes=yes):
         return EXIT_FAILED
     with session.yard(create=True) as yard:
@@ -119,28 +92,21 @@ def run(session: Session, **given: Any) -> int:
     return interrupted or code
 
 
-_WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
-
-
 def _tell(session: Session, found: MaliceBatch) -> int:
     """Print the results, as text or JSON; return the exit code."""
     from runyard.doors.malice.report.results import RESULTS, SUMMARY
-    from runyard.format import count
     from runyard.reports.versions import mixed_lines
 
-    result = found.result
-    stats = result.stats
+    result, stats = found.result, found.result.stats
     whole = next(path for path in found.files if path.name == SUMMARY)
-    session.say(whole.read_text(encoding="utf-8"))
+    lines = [whole.read_text(encoding="utf-8")]
     if found.comparisons:
-        session.say(_table(found.comparisons))
-        session.say()
-    session.say(result.headline())
-    for line in mixed_lines(result.mixed_code):
-        session.say("  " + style(line, fg="yellow"))
-    for group in result.failures() if stats.failed else []:
-        session.say("  " + style(group.line(), fg="red"))
-    session.say(f"  files: {found.folder}")
+        lines += [_table(found.comparisons), ""]
+    lines += [result.headline()]
+    lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
+    groups = result.failures() if stats.failed else []
+    lines += ["  " + style(group.line(), fg="red") for group in groups]
+    lines += [f"  files: {found.folder}"]
     if found.lost:
         some = ", ".join(found.lost[:5]) + (", …" if len(found.lost) > 5 else "")
         session.note(
@@ -151,33 +117,21 @@ def _tell(session: Session, found: MaliceBatch) -> int:
         again = style("the same command", bold=True)
         session.note(f"unfinished: {stats.done:,} recorded; run {again} to continue")
     else:
-        session.say(f"  next: {session.command('report', result.name)}")
-    session.document(
+        lines += [f"  next: {session.command('report', result.name)}"]
+    session.answer(
+        "\n".join(lines),
         {
             **final_document(result),
             "folder": str(found.folder),
             "results": [str(path) for path in found.files if path.name == RESULTS],
             "comparisons": [comparison.to_data() for comparison in found.comparisons],
-        }
+        },
     )
     return EXIT_FAILED if stats.failed or stats.cancelled else 0
 
 
 def _table(found: Sequence[Comparison]) -> str:
-    from runyard.stats.summary import plus_minus, show
-
-    rows = [
-        [
-            each.metric,
-            each.a,
-            each.b,
-            show(each.mean_a),
-            show(each.mean_b),
-            plus_minus(each.effect, each.interval.half),
-            each.p_text,
-        ]
-        for each in found
-    ]
+    rows = [[each.metric, each.a, each.b, *figures(each)] for each in found]
     p = "p" if found[0].correction is None else f"p ({found[0].correction})"
     heads = ["metric", "a", "b", "mean a", "mean b", "a − b", p]
     return table(heads, rows, numbers=(3, 4, 5, 6))

@@ -274,7 +274,7 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
 
 def in_words(found: Comparison) -> str:
     """The comparison in words, with the sign that the chart shows and no judgement of better."""
-    if found.winner is None:
+    if not found.shown:
         words = found.words()
     else:
         higher = "higher" if found.effect > 0 else "lower"

@@ -55,7 +55,11 @@ def test_every_action_works_on_the_command_line(
         assert queue("results", "--order", "latest")["results"][0]["name"] == "nap"
         assert queue("export", "--format", "csv", "--output-file", "x.csv")["count"] == 2
         assert queue("stop", "--now")["stopping"]
-    assert queue("clear")["cleared"] == 2
+    refused = queue("clear", code=2)["error"]
+    assert "this would delete 2 ended tasks of queue" in refused["message"]
+    assert "--yes" in refused["hint"]
+    assert queue("clear", "--yes")["cleared"] == 2
+    assert queue("clear")["cleared"] == 0
     assert queue("status", "queue/0", code=5)["error"]["class"] == "NotFound"
     assert queue("start", "--max-concurrent", "lots", code=2)["error"]["class"] == "BadCall"
     assert "error" in queue("add", "x", "nope", code=2)

@@ -5,21 +5,53 @@ Common variation cancels out, so far fewer sessions are needed to show a differe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.game.money import cents
 from runyard.doors.letitride.report.results import SimulationResults
 from runyard.errors import UsageError
+from runyard.spec.seeds import choose_root
 from runyard.stats.compare import compare
 from runyard.stats.compare_many import adjusted, matches
 from runyard.stats.compare_result import About, Better, Comparison
 
 METRICS = ("profit", "won", "hands", "wagered", "drawdown", "ruined")
 """Metrics for comparing sessions: profit in base bets; won and ruined are true or false."""
+
+
+def comparable(paths: Sequence[str], configs: Sequence[FullConfig]) -> dict[str, FullConfig]:
+    """Configurations by name, all with the same seed; refuses those that can't be paired."""
+    if len(paths) < 2:
+        raise UsageError("a comparison needs at least two configurations", hint="name another one")
+    given = (config.simulation.random_seed for config in configs)
+    seeds = {seed for seed in given if seed is not None}
+    if len(seeds) > 1:
+        raise UsageError(
+            f"the configurations have different seeds: {', '.join(map(str, sorted(seeds)))}",
+            hint="sessions are paired by seed: pass --seed",
+        )
+    sizes = {config.simulation.num_sessions for config in configs}
+    if len(sizes) > 1:
+        raise UsageError(
+            f"the configurations have {' and '.join(f'{n:,}' for n in sorted(sizes))} sessions",
+            hint="sessions are compared in pairs: pass --sessions",
+        )
+    seed = seeds.pop() if seeds else choose_root()
+    both = list(zip(paths, configs, strict=True))
+    names = [config.metadata.name or Path(path).stem for path, config in both]
+    names = names if len(set(names)) == len(names) else list(paths)
+    if len(set(names)) < len(names):
+        raise UsageError("a configuration is given twice", hint="name different ones")
+    return {
+        name: config.with_(simulation={"random_seed": seed})
+        for name, config in zip(names, configs, strict=True)
+    }
 
 
 def compare_results(

@@ -4,22 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from runyard.doors.letitride.cards.generator import session_seeds
+from runyard.doors.letitride.cards.paytables import MainTable
+from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.engine.play import play
 from runyard.doors.letitride.exact.ruin import Ruin, Terms, flat_ruin
 from runyard.doors.letitride.exact.tally import Tally
 from runyard.doors.letitride.game.betting import Ladder
 from runyard.doors.letitride.game.bonus import ANYTHING, Conditions, Standing
 from runyard.doors.letitride.game.game import STOP_REASONS, Game
-from runyard.doors.letitride.game.money import MILLIONTH, payout
+from runyard.doors.letitride.game.game import game_of as configured_game
+from runyard.doors.letitride.game.money import MILLIONTH, cents, dollars, pay_units, payout
+from runyard.doors.letitride.game.strategies import Strategy, strategy_of
 from runyard.errors import UsageError
 from runyard.stats.intervals import wilson
 
 BLOCK = 10_000
 """Sessions held in memory at once."""
+
+
+BETS = (10, 20, 50, 100, 200)
+"""Bankrolls in base bets that are asked about by default, beside the configured one."""
+
+
+def default_bankrolls(config: FullConfig) -> list[int]:
+    """A few starting bankrolls in cents, including the configured one."""
+    own, bet = config.bankroll.starting_amount, config.bankroll.base_bet
+    return sorted({cents(own), *(cents(bets * bet) for bets in BETS)})
+
+
+def settled(
+    config: FullConfig,
+    *,
+    base_bet: float | None = None,
+    bonus_bet: float | None = None,
+    hands: int | None = None,
+    win_limit: float | None = None,
+    loss_limit: float | None = None,
+) -> FullConfig:
+    """The configuration with those of its values replaced that are given."""
+    data = config.to_data()
+    bankroll, stop = data["bankroll"], data["bankroll"]["stop_conditions"]
+    for place, key, value in (
+        (bankroll, "base_bet", base_bet),
+        (stop, "win_limit", win_limit),
+        (stop, "loss_limit", loss_limit),
+        (data["simulation"], "hands_per_session", hands),
+    ):
+        if value is not None:
+            place[key] = value
+    if bonus_bet is not None:
+        kept = {name: data["bonus_strategy"][name] for name in ("paytable", "limits")}
+        played: dict[str, Any] = {"enabled": False, "type": "never"}
+        if bonus_bet > 0:
+            played = {"enabled": True, "type": "always", "always": {"amount": bonus_bet}}
+        data["bonus_strategy"] = kept | played
+    return config.from_data(data)
+
+
+def games(
+    config: FullConfig, pays: MainTable | None = None, strategy: Strategy | None = None
+) -> Callable[[int], Game]:
+    """A function that makes the game for a bankroll; by default as configured."""
+    pays = config.paytables.main_table if pays is None else pays
+    played = strategy_of(config.strategy, pays) if strategy is None else strategy
+
+    def game(bankroll: int) -> Game:
+        found = configured_game(config.with_(bankroll={"starting_amount": dollars(bankroll)}))
+        return replace(found, main_pays=tuple(map(pay_units, pays.pays)), strategy=played)
+
+    return game
 
 
 def risk_of_ruin(

@@ -50,7 +50,35 @@ class Calibration:
     @property
     def holds(self) -> bool:
         """Whether every figure is inside its range."""
-        return all(figure.inside for figure in self.figures)
+        return not self.outside
+
+    @property
+    def outside(self) -> list[str]:
+        """The figures outside their range."""
+        return [figure.name for figure in self.figures if not figure.inside]
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "folders": [str(each) for each in self.folders],
+            "runs": len(self.tickets),
+            "tickets": sum(self.tickets),
+            "simulated": self.simulated,
+            "inside": len(self.figures) - len(self.outside),
+            "outside": self.outside,
+            "as_odd": self.as_odd,
+            "figures": [
+                {
+                    "figure": each.name,
+                    "published": each.published,
+                    "median": each.median,
+                    "low": each.low,
+                    "high": each.high,
+                    "inside": each.inside,
+                }
+                for each in self.figures
+            ],
+        }
 
 
 def simulate(ctx: Context, tickets: Sequence[int]) -> dict[str, float]:

@@ -28,6 +28,7 @@ from runyard.doors.malice.replays.matching import (
     subject_of,
     unequal,
 )
+from runyard.doors.malice.report.statistics import figures, mallory_rates
 from runyard.doors.malice.run.record import Paths, RunCounts, run_record
 from runyard.doors.malice.society.immune import ImmuneSystem
 from runyard.doors.malice.society.machine import SocialVoteSystem
@@ -108,6 +109,47 @@ class Replay:
     def runs_equal(self) -> int:
         """The number of runs without a difference."""
         return self.runs - len({each.run for each in self.differences})
+
+
+def document(found: Sequence[Replay]) -> dict[str, Any]:
+    """Several replays together as plain JSON values."""
+    compared = {
+        kind: {
+            "compared": sum(each.compared[kind] for each in found),
+            "equal": sum(each.equal[kind] for each in found),
+        }
+        for kind in sorted({kind for each in found for kind in each.compared})
+    }
+    records = [each.records for each in found]
+    return {
+        "runs": sum(each.runs for each in found),
+        "runs_equal": sum(each.runs_equal for each in found),
+        "events_compared": sum(each["compared"] for each in compared.values()),
+        "events_equal": sum(each["equal"] for each in compared.values()),
+        "events": compared,
+        "scores_compared": sum(each.scores[0] for each in found),
+        "scores_equal": sum(each.scores[1] for each in found),
+        "differences": [
+            {
+                "batch": str(each.batch.folder),
+                "run": one.run,
+                "ticket": one.ticket,
+                "event": one.event,
+                "field": one.field,
+                "logged": one.logged,
+                "computed": one.computed,
+                "where": one.where,
+                "text": one.text,
+            }
+            for each in found
+            for one in each.differences
+        ],
+        "summary_contradictions": [
+            f"{each.batch.folder.name}: {text}" for each in found for text in each.contradictions
+        ],
+        "mallory_binder": mallory_rates(records),
+        "figures": figures([record for each in records for record in each]),
+    }
 
 
 def replay(folder: str | Path) -> Replay:

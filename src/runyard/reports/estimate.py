@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runyard.cli.session import style
-from runyard.format import count
-from runyard.schedule.budget import NAMED
+from runyard.reports.result import Result
 from runyard.spec.option_kinds import UNITS
 from runyard.spec.status import Status
-
-if TYPE_CHECKING:
-    from runyard.reports.result import Result
-    from runyard.yard import Yard
+from runyard.store.base import Store
 
 SAMPLE = 10_000
 """Up to this number of outcomes, each worker's first is left out; beyond, it hardly counts."""
@@ -32,55 +27,33 @@ class RunEstimate:
     absent: tuple[str, ...] = ()  # metrics asked for that no outcome on record has
     known: tuple[str, ...] = ()  # those that there are
 
-    def lines(self, budget: dict[str, float]) -> list[str]:
-        """The estimate as text."""
-        from runyard.format import duration
-        from runyard.stats.summary import plus_minus
-
-        if self.seconds is None:
-            return ["no estimate: no outcomes yet; --try 20 runs 20 tasks and estimates the rest"]
-        tasks, workers = count(self.left, "task"), count(self.workers, "worker")
-        took = style(f"about {duration(self.seconds)}", bold=True)
-        source = f"estimated from {count(self.outcomes, 'outcome')}"
-        found = [f"{took} for {tasks} on {workers}, {source}"]
-        for name, each in self.metrics.items():
-            half = math.inf if each["half"] is None else each["half"]
-            limit = f" of a budget of {budget[name]:g}" if name in budget else ""
-            found.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
-        listed = ", ".join(self.known[:NAMED]) + (", …" if len(self.known) > NAMED else "")
-        found += [
-            f"{name}: no outcome on record has this metric; there are: {listed or 'none'}"
-            for name in self.absent
-        ]
-        return found
-
-    def document(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The estimate as JSON."""
         metrics = {**self.metrics, **dict.fromkeys(self.absent)}
         return {"seconds": self.seconds, "workers": self.workers, "metrics": metrics}
 
 
 def estimate(
-    yard: Yard, result: Result, left: int, workers: int, metrics: list[str]
+    store: Store, result: Result, left: int, workers: int, metrics: list[str]
 ) -> RunEstimate:
     """What `left` tasks will take, judging by the batch's outcomes."""
-    count, mean = _timings(yard, result)
-    if not count:
+    ended, mean = _timings(store, result)
+    if not ended:
         return RunEstimate(0, left, workers)
     seconds = mean * left / max(1, min(workers, left))
     known = tuple(result.columns.names)
     absent = tuple(n for n in dict.fromkeys(metrics) if n not in UNITS and n not in known)
-    return RunEstimate(count, left, workers, seconds, _sums(result, left, metrics), absent, known)
+    return RunEstimate(ended, left, workers, seconds, _sums(result, left, metrics), absent, known)
 
 
-def _timings(yard: Yard, result: Result) -> tuple[int, float]:
+def _timings(store: Store, result: Result) -> tuple[int, float]:
     """The number of tasks that ran, and their mean seconds.
 
     A worker's first task also imports modules, which would weigh too much in a small sample.
     """
     row = result.recorded.row
     if row.done > SAMPLE:
-        with yard.store.snapshot() as view:
+        with store.snapshot() as view:
             timings = view.timings(row.id)
         return timings.tasks, timings.mean_seconds
     ran = [row for row in result.rows() if row.status != Status.CANCELLED.code]

@@ -1,14 +1,16 @@
-"""Two outcomes of one task side by side."""
+"""Outcomes as they are compared and shown."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from runyard.spec.outcome import OutcomeRow
+from runyard.spec.codec import decode_as
+from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
+from runyard.spec.shown import jsonable
+from runyard.spec.status import COMPLETED, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,13 @@ class ShownOutcome:
         """The hash of its part of the digest."""
         return hashlib.sha256(self.content[1]).hexdigest()
 
-    def document(self) -> dict[str, Any]:
+    def difference(self, now: ShownOutcome) -> str:
+        """This recorded outcome and the present one below it; with hashes if they look alike."""
+        alike = self.text == now.text
+        marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (self, now)]
+        return f"  recorded: {self.text}{marks[0]}\n  now:      {now.text}{marks[1]}"
+
+    def to_data(self) -> dict[str, Any]:
         """The outcome as plain JSON."""
         return {
             "status": self.status,
@@ -42,13 +50,8 @@ class ShownOutcome:
         }
 
 
-def seen(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
+def shown(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
     """An outcome to show; a pickled value is decoded only if `allowed` is "pickle"."""
-    from runyard.spec.codec import decode_as
-    from runyard.spec.outcome import ErrorInfo, digest_content
-    from runyard.spec.shown import jsonable
-    from runyard.spec.status import COMPLETED, Status
-
     info = None if row.error is None else ErrorInfo.decode(row.error)
     value = None
     if row.status == COMPLETED and row.value is not None:
@@ -63,10 +66,3 @@ def seen(row: OutcomeRow, codec: str, allowed: str) -> ShownOutcome:
         None if info is None else f"{info.kind}: {info.message}",
         "" if info is None else info.trace,
     )
-
-
-def difference(recorded: ShownOutcome, now: ShownOutcome) -> str:
-    """Both outcomes, one below the other; with hashes if they look the same."""
-    alike = recorded.text == now.text
-    marks = [f"  (sha256 {each.hash[:16]})" if alike else "" for each in (recorded, now)]
-    return f"  recorded: {recorded.text}{marks[0]}\n  now:      {now.text}{marks[1]}"
