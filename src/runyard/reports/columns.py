@@ -58,7 +58,7 @@ class Columns:
     """The columns of one batch, in task order; a task without a value is NaN."""
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
-        """Map every file now, so that a later rebuild can't remove them."""
+        """Map all files at once, so that a later rebuild can't remove them."""
         self._folder = folder
         self._sums: dict[str, int] = index["sums"]
         self._checked: set[str] = set()
@@ -113,7 +113,7 @@ class Columns:
 
 
 def read_columns(result: Result) -> Columns:
-    """The columns of a batch as it stands now; of a finished one from its folder, if they are."""
+    """The columns of a batch as recorded now; those of a finished batch are kept in its folder."""
     recorded = result.recorded
     row = recorded.row
     key = [FORMAT, row.id, row.created, row.total, row.completed, row.failed, row.seconds]

@@ -166,7 +166,10 @@ def _sliced(block: Floats, rows: Floats) -> tuple[Floats, int, NDArray[np.bool_]
 
 
 def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
-    """Slice values below `2**exponent` into rows until nothing is left; how many, and the rest."""
+    """Slice values below `2**exponent` into rows until nothing is left.
+
+    Returns how many rows that took, and the rest.
+    """
     rest = values
     for depth, row in enumerate(rows):
         if not rest.any():
@@ -179,7 +182,7 @@ def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
 
 
 def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
-    """Slice the exact squares of values below 1 into rows; how many it took.
+    """Slice the exact squares of values below 1 into rows; return how many.
 
     Values of a few bits have squares without a rounding error. For others there is an error,
     and its slices are added to those of the rounded square, from the third on, where it begins.
