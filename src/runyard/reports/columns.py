@@ -224,7 +224,7 @@ class _Writer:
         self._fields: dict[str, int] = {}
 
     def write(self, start: int, rows: list[OutcomeRow]) -> None:
-        """Outcomes of tasks from `start` on, less than `CHUNK` of them."""
+        """Write the outcomes of tasks from `start` on, at most `CHUNK` of them."""
         at = np.array([row.task for row in rows]) - start
         for name, column in self._fixed.items():
             field = OutcomeRow._fields.index(name)
@@ -246,7 +246,7 @@ class _Writer:
             self._metrics[name].put(start, at, numbers)
 
     def finish(self, total: int) -> dict[str, Any]:
-        """Bring all columns to one length; the index."""
+        """Bring all columns to one length; return the index."""
         columns = {f"_{name}": column for name, column in self._fixed.items()}
         columns |= {str(at): column for at, column in enumerate(self._metrics.values())}
         total = max(total, *(column.length for column in columns.values()))
