@@ -73,9 +73,6 @@ def add_powers(sums: list[Fraction], values: Floats) -> None:
         x, exponent, strays = _sliced(block, rows[1:])
         if strays is not None:
             _add_one_by_one(sums, block[strays].tolist())
-        if order == 1:
-            sums[0] += _scaled(_fold(x.sum(axis=1)[None, :], 0), exponent - _unit(len(x)))
-            continue
         depth = 1 + len(x)
         if order > 2:
             kept = block if strays is None else np.where(strays, 0.0, block)

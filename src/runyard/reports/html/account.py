@@ -44,7 +44,7 @@ def outcome(context: ReportContext) -> Section:
     tiles += [("time", duration(stats.seconds), "")]
     tiles += [("tasks per second", blocks.number(stats.rate), "")]
     tiles += [("retries", f"{retries:,}", "")] if retries else []
-    chart = _times(context) if _slowest(context) else ""
+    chart = _times(context) if any(True for _ in _ran(context)) else ""
     return Section("Outcome", join([blocks.tiles(tiles), chart]), order=10)
 
 
