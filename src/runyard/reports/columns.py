@@ -58,7 +58,7 @@ class Columns:
     """The columns of one batch, in task order; a task without a value is NaN."""
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
-        """Map every file now, so that a later rebuild can't remove them."""
+        """Map all files at once, so that a later rebuild can't remove them."""
         self._folder = folder
         self._sums: dict[str, int] = index["sums"]
         self._checked: set[str] = set()
@@ -113,7 +113,7 @@ class Columns:
 
 
 def read_columns(result: Result) -> Columns:
-    """The columns of a batch as it stands now; of a finished one from its folder, if they are."""
+    """The columns of a batch as recorded now; those of a finished batch are kept in its folder."""
     recorded = result.recorded
     row = recorded.row
     key = [FORMAT, row.id, row.created, row.total, row.completed, row.failed, row.seconds]
@@ -224,7 +224,7 @@ class _Writer:
         self._fields: dict[str, int] = {}
 
     def write(self, start: int, rows: list[OutcomeRow]) -> None:
-        """Outcomes of tasks from `start` on, less than `CHUNK` of them."""
+        """Write the outcomes of tasks from `start` on, at most `CHUNK` of them."""
         at = np.array([row.task for row in rows]) - start
         for name, column in self._fixed.items():
             field = OutcomeRow._fields.index(name)
@@ -246,7 +246,7 @@ class _Writer:
             self._metrics[name].put(start, at, numbers)
 
     def finish(self, total: int) -> dict[str, Any]:
-        """Bring all columns to one length; the index."""
+        """Bring all columns to one length; return the index."""
         columns = {f"_{name}": column for name, column in self._fixed.items()}
         columns |= {str(at): column for at, column in enumerate(self._metrics.values())}
         total = max(total, *(column.length for column in columns.values()))

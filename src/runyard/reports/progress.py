@@ -296,13 +296,12 @@ def started_line(event: BatchStarted) -> str:
 
 def alert(event: Event) -> str | None:
     """The text of an event that should be seen at once; None for others."""
-    if isinstance(event, TaskFailed):
-        return f"task {event.task} failed: {event.error}: {_first_line(event.message)}"
+    if isinstance(event, TaskFailed | TaskRetried):
+        what = "failed" if isinstance(event, TaskFailed) else "will be retried"
+        return f"task {event.task} {what}: {event.error}: {_first_line(event.message)}"
     if isinstance(event, WorkerLost):
         at = "" if event.task is None else f" at task {event.task}"
         return f"worker {event.worker} {event.reason}{at}; replaced"
-    if isinstance(event, TaskRetried):
-        return f"task {event.task} will be retried: {event.error}: {_first_line(event.message)}"
     if isinstance(event, Notice):
         return event.text
     if isinstance(event, TaskEmitted) and event.kind == ALERT_KIND:

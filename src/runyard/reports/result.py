@@ -103,7 +103,7 @@ class Result:
 
     @property
     def recorded(self) -> StoredBatch:
-        """The batch as it stands on record now."""
+        """The batch as it is recorded now."""
         with self._reading() as (_, recorded):
             return recorded
 

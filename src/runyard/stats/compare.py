@@ -89,13 +89,10 @@ def paired_moments(
     _check_count(pairs, "pairs")
     if sd <= _NOISE * max(abs(a.mean), abs(b.mean), abs(effect)):
         effect, sd = (0.0 if abs(effect) <= _NOISE * abs(a.mean) else effect), 0.0
-    found = _by_t(effect, sd / math.sqrt(pairs), pairs - 1, level, ("paired t", "paired t test"))
-    if not sd:
-        p = math.ldexp(1.0, 1 - pairs) if effect else 1.0
-        found |= {"p": p, "method": "sign test"}
-    return Comparison(
-        about=about or About(), paired=True, n=pairs, mean_a=a.mean, mean_b=b.mean, sd=sd,
-        correlation=_correlation(a.sd, b.sd, sd), **found,
+    return _by_t(
+        (effect, sd / math.sqrt(pairs), pairs - 1), level, ("paired t", "paired t test"),
+        unvaried=(math.ldexp(1.0, 1 - pairs), "sign test"), about=about, paired=True, n=pairs,
+        mean_a=a.mean, mean_b=b.mean, sd=sd, correlation=_correlation(a.sd, b.sd, sd),
     )  # fmt: skip
 
 
@@ -116,28 +113,38 @@ def unpaired_moments(
     else:
         share = (a.sem / error) ** 2
         freedom = 1 / (share**2 / (a.count - 1) + (1 - share) ** 2 / (b.count - 1))
-    found = _by_t(effect, error, freedom, level, ("Welch t", "Welch's t test"))
-    if not error:
-        p = _split_p(a.count, b.count) if effect else 1.0
-        found |= {"p": p, "method": "permutation test"}
-    return Comparison(
-        about=about or About(), paired=False, n=(a.count, b.count), mean_a=a.mean, mean_b=b.mean,
-        **found,
+    return _by_t(
+        (effect, error, freedom), level, ("Welch t", "Welch's t test"),
+        unvaried=(_split_p(a.count, b.count), "permutation test"), about=about, paired=False,
+        n=(a.count, b.count), mean_a=a.mean, mean_b=b.mean,
     )  # fmt: skip
 
 
 def _by_t(
-    effect: float, error: float, freedom: float, level: float, names: tuple[str, str]
-) -> dict[str, Any]:
-    """What follows from an effect and its standard error; p only if there is an error."""
+    found: tuple[float, float, float],
+    level: float,
+    names: tuple[str, str],
+    unvaried: tuple[float, str],
+    about: About | None,
+    **figures: Any,
+) -> Comparison:
+    """Compare by Student's t, from the effect, its standard error and the degrees of freedom.
+
+    `names` are those of the interval and the test; where there is no error, p and the test are
+    `unvaried`.
+    """
+    effect, error, freedom = found
     half = t_quantile(level, freedom) * error if error else 0.0
-    return {
-        "effect": effect,
-        "interval": Interval.around(effect, half, level, names[0]),
-        "detectable": error * noncentrality(freedom, POWER, level),
-        "p": t_p(effect / error, freedom) if error else math.nan,
-        "method": names[1],
-    }
+    p, method = (t_p(effect / error, freedom), names[1]) if error else unvaried
+    return Comparison(
+        about=about or About(),
+        effect=effect,
+        interval=Interval.around(effect, half, level, names[0]),
+        p=p if error or effect else 1.0,
+        method=method,
+        detectable=error * noncentrality(freedom, POWER, level),
+        **figures,
+    )
 
 
 def _means(a: Floats, b: Floats, paired: bool, level: float, about: About | None) -> Comparison:

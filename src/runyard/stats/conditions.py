@@ -95,12 +95,7 @@ class Condition:
     @property
     def is_of_each(self) -> bool:
         """Whether it is judged for each side: one of its figures names no side."""
-        return any(
-            term.meaning == "metric"
-            if isinstance(term, Bare)
-            else isinstance(term, Statistic | Share) and term.label is None
-            for term in self.terms()
-        )
+        return any(_names_no_side(term) for term in self.terms())
 
     @property
     def is_of_each_pair(self) -> bool:
@@ -150,6 +145,12 @@ def _metric_of(term: Known) -> str | None:
     if isinstance(term, Statistic):
         return term.metric
     return term.name if isinstance(term, Bare) and term.meaning == "metric" else None
+
+
+def _names_no_side(term: Known) -> bool:
+    if isinstance(term, Bare):
+        return term.meaning == "metric"
+    return isinstance(term, Statistic | Share) and term.label is None
 
 
 def _goals(test: Test) -> Iterator[Goal]:

@@ -1,10 +1,10 @@
 """Exact sums of doubles and of their products, at the speed of matrix multiplication.
 
 Rounding makes an ordinary sum depend on the order of its terms. Here nothing is rounded: a sum is
-an integer times a power of two, so values in any order and any pieces give the same digits. (It
-also takes a quarter of the time of `math.fsum`, which could not be continued piece by piece.)
+a `Fraction`, so values in any order and any pieces give the same digits. (It also takes a quarter
+of the time of `math.fsum`, which could not be continued piece by piece.)
 
-    block of values ──▶ slices of 20 bits ──▶ Gram matrix ──▶ integers ──▶ ExactSum
+    block of values ──▶ slices of 20 bits ──▶ Gram matrix ──▶ integers ──▶ Fraction
                         on one grid           (BLAS)           folded
 
 A slice is what `(x + s) - s` keeps of x when s is a large power of two: a small multiple of one
@@ -15,7 +15,7 @@ so the doubles in which BLAS multiplies and adds hold every partial result exact
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -32,54 +32,21 @@ _EXPONENTS = 960  # beyond, the slicing itself would overflow
 _SPLITTER = float((1 << 27) + 1)
 
 
-class ExactSum:
-    """A sum of doubles without rounding: `units * 2**exponent`."""
-
-    __slots__ = ("_exponent", "_units")
-
-    def __init__(self, units: int = 0, exponent: int = 0) -> None:
-        self._units = units
-        self._exponent = exponent
-
-    def add_units(self, units: int, exponent: int) -> None:
-        """Add `units * 2**exponent`."""
-        if exponent < self._exponent:
-            self._units <<= self._exponent - exponent
-            self._exponent = exponent
-        self._units += units << (exponent - self._exponent)
-
-    def at(self, exponent: int) -> int:
-        """The sum counted in units of `2**exponent`, which must divide it."""
-        units, own = self.canonical()
-        return units << (own - exponent) if units else 0
-
-    def canonical(self) -> tuple[int, int]:
-        """The sum as an odd integer and an exponent; (0, 0) for zero."""
-        if not self._units:
-            return 0, 0
-        trailing = (self._units & -self._units).bit_length() - 1
-        return self._units >> trailing, self._exponent + trailing
-
-    @property
-    def value(self) -> float:
-        """The sum as the nearest double; infinite beyond the largest double."""
-        return to_float(self.fraction)
-
-    @property
-    def fraction(self) -> Fraction:
-        """The exact sum."""
-        return Fraction(self._units) * Fraction(2) ** self._exponent
-
-    def __repr__(self) -> str:
-        return f"ExactSum({self.value!r})"
-
-
 def to_float(number: Fraction) -> float:
     """The nearest double; infinite beyond the largest double."""
     try:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
+
+
+def root(square: Fraction) -> float:
+    """The square root of a number of any size."""
+    shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    try:
+        return math.ldexp(math.sqrt(to_float(square / Fraction(4) ** shift)), shift)
+    except OverflowError:
+        return math.inf
 
 
 def as_floats(values: ArrayLike) -> Floats:
@@ -93,21 +60,19 @@ def as_floats(values: ArrayLike) -> Floats:
     raise UsageError(f"values of type {array.dtype} are not numbers")
 
 
-def add_powers(sums: Sequence[ExactSum], values: Floats) -> None:
+def add_powers(sums: list[Fraction], values: Floats) -> None:
     """Add every finite value to the first sum, its square to the second, up to the fourth power."""
     order = len(sums)
     if len(values) == 1:
-        return _add_powers_of(sums, float(values[0]))
+        _add_one_by_one(sums, values.tolist())
+        return
     work = np.empty((1 + 3 * _DEPTH, min(len(values), _BLOCK)))
     for block in _blocks(values):
         rows = work[:, : len(block)]
         rows[0] = 1.0
         x, exponent, strays = _sliced(block, rows[1:])
-        for stray in block[strays].tolist() if strays is not None else ():
-            _add_powers_of(sums, stray)
-        if order == 1:
-            sums[0].add_units(_fold(x.sum(axis=1)[None, :], 0), exponent - _unit(len(x)))
-            continue
+        if strays is not None:
+            _add_one_by_one(sums, block[strays].tolist())
         depth = 1 + len(x)
         if order > 2:
             kept = block if strays is None else np.where(strays, 0.0, block)
@@ -115,8 +80,7 @@ def add_powers(sums: Sequence[ExactSum], values: Floats) -> None:
         groups = [(0, 1), (1, 1 + len(x)), (1 + len(x), depth)]
         gram = rows[:depth] @ rows[:depth].T
         for power, (a, b) in enumerate([(0, 1), (1, 1), (1, 2), (2, 2)][:order], start=1):
-            _add_gram(sums[power - 1], gram, groups[a], groups[b], power * exponent)
-    return None
+            sums[power - 1] += _of_gram(gram, groups[a], groups[b], power * exponent)
 
 
 def product_and_error(x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -130,12 +94,6 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
     carry = x * _SPLITTER
     high = carry - (carry - x)
     return high, x - high
-
-
-def parts(value: float) -> tuple[int, int]:
-    """A finite double as an integer times a power of two."""
-    numerator, denominator = value.as_integer_ratio()
-    return numerator, 1 - denominator.bit_length()
 
 
 def _blocks(values: Floats) -> Iterator[Floats]:
@@ -166,7 +124,10 @@ def _sliced(block: Floats, rows: Floats) -> tuple[Floats, int, NDArray[np.bool_]
 
 
 def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
-    """Slice values below `2**exponent` into rows until nothing is left; how many, and the rest."""
+    """Slice values below `2**exponent` into rows until nothing is left.
+
+    Returns how many rows that took, and the rest.
+    """
     rest = values
     for depth, row in enumerate(rows):
         if not rest.any():
@@ -179,7 +140,7 @@ def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
 
 
 def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
-    """Slice the exact squares of values below 1 into rows; how many it took.
+    """Slice the exact squares of values below 1 into rows; return how many.
 
     Values of a few bits have squares without a rounding error. For others there is an error,
     and its slices are added to those of the rounded square, from the third on, where it begins.
@@ -196,16 +157,18 @@ def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
     return max(depth, 2 + more if more else 0)
 
 
-def _add_gram(
-    total: ExactSum, gram: Floats, a: tuple[int, int], b: tuple[int, int], exponent: int
-) -> None:
-    """Add the products of two groups of slices; the group of ones (row 0) has the unit 1."""
+def _of_gram(gram: Floats, a: tuple[int, int], b: tuple[int, int], exponent: int) -> Fraction:
+    """The products of two groups of slices, summed; the group of ones (row 0) has the unit 1."""
     block = gram[a[0] : a[1], b[0] : b[1]]
     if not block.size:
-        return
+        return Fraction(0)
     ones = a[0] == 0
     unit = _unit(block.shape[1]) + (0 if ones else _unit(block.shape[0]))
-    total.add_units(_fold(block, 0 if ones else _unit(1)), exponent - unit)
+    return _scaled(_fold(block, 0 if ones else _unit(1)), exponent - unit)
+
+
+def _scaled(units: int, exponent: int) -> Fraction:
+    return Fraction(units << exponent) if exponent >= 0 else Fraction(units, 1 << -exponent)
 
 
 def _fold(block: Floats, row_unit: int) -> int:
@@ -220,7 +183,10 @@ def _fold(block: Floats, row_unit: int) -> int:
     return folded
 
 
-def _add_powers_of(sums: Sequence[ExactSum], value: float) -> None:
-    units, exponent = parts(value)
-    for power, total in enumerate(sums, start=1):
-        total.add_units(units**power, exponent * power)
+def _add_one_by_one(sums: list[Fraction], values: list[float]) -> None:
+    """Add the powers of a few values of any size, as integers over a common power of two."""
+    ratios = [value.as_integer_ratio() for value in values]
+    scale = max(below for _, below in ratios)
+    units = [above * (scale // below) for above, below in ratios]
+    for at in range(len(sums)):
+        sums[at] += Fraction(sum(unit ** (at + 1) for unit in units), scale ** (at + 1))

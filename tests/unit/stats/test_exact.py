@@ -31,7 +31,7 @@ DOUBLES = st.one_of(ANY_DOUBLE, SUBNORMAL, MIXED, WHOLE, SMALL, st.floats(-1e6, 
 @given(st.lists(DOUBLES, max_size=60))
 def test_an_array_is_summed_without_any_rounding(values: list[float]) -> None:
     moments = Moments(values, order=1)
-    assert moments._sums[0].fraction == sum(map(Fraction, values))
+    assert moments._sums[0] == sum(map(Fraction, values))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-290, 1e290, 3e-25, 7e30])
@@ -40,13 +40,13 @@ def test_powers_up_to_the_fourth_are_summed_without_any_rounding(scale: float) -
     sums = Moments(values)._sums
     exactly = [Fraction(value) for value in values.tolist()]
     for power, total in enumerate(sums, start=1):
-        assert total.fraction == sum(value**power for value in exactly)
+        assert total == sum(value**power for value in exactly)
 
 
 @given(st.lists(DOUBLES, min_size=2, max_size=30))
 def test_powers_of_any_doubles_are_summed_without_any_rounding(values: list[float]) -> None:
     for power, total in enumerate(Moments(values)._sums, start=1):
-        assert total.fraction == sum(Fraction(value) ** power for value in values)
+        assert total == sum(Fraction(value) ** power for value in values)
 
 
 def test_full_blocks_of_the_largest_slices_do_not_overflow_their_53_bits() -> None:
@@ -54,7 +54,7 @@ def test_full_blocks_of_the_largest_slices_do_not_overflow_their_53_bits() -> No
     for values in (just_below_one, -just_below_one, just_below_one * (1 - 2**-20)):
         exact = Fraction(float(values[0]))
         for power, total in enumerate(Moments(values)._sums, start=1):
-            assert total.fraction == len(values) * exact**power
+            assert total == len(values) * exact**power
 
 
 MAKERS: list[Callable[[], Any]] = [Moments, lambda: Moments(order=2), Quantiles, Summary]
@@ -63,7 +63,7 @@ MAKERS: list[Callable[[], Any]] = [Moments, lambda: Moments(order=2), Quantiles,
 def _state(made: Any) -> dict[str, Any]:
     """Everything that one of these holds, so that equal states give equal figures."""
     if isinstance(made, Moments):
-        sums = [total.canonical() for total in made._sums]
+        sums = list(made._sums)
         return {"ends": (made.minimum, made.maximum), "sums": sums, "count": made.count}
     if isinstance(made, Quantiles):
         pages = {number: page.tolist() for number, page in sorted(made._pages.items())}

@@ -2,7 +2,7 @@
 
     record, audit log ──▶ ReportContext ──▶ sections ──▶ page ──▶ report.html
 
-Doors add sections with `register`, made of the blocks and charts here, which escape.
+Applications add sections with `register`, made of the blocks and charts here, which escape.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def outcome(context: ReportContext) -> Section:
     tiles += [("time", duration(stats.seconds), "")]
     tiles += [("tasks per second", blocks.number(stats.rate), "")]
     tiles += [("retries", f"{retries:,}", "")] if retries else []
-    chart = _times(context) if _slowest(context) else ""
+    chart = _times(context) if any(True for _ in _ran(context)) else ""
     return Section("Outcome", join([blocks.tiles(tiles), chart]), order=10)
 
 
@@ -64,7 +64,7 @@ def _times(context: ReportContext) -> Html:
     bars = charts.outline(scale, scale.low, scale.high, (counts / counts.max()).tolist(), 46, 2)
     marks = join([bars, charts.mark("diamond", scale.at(median), 55)])
     note = f"median {duration(median)}, longest {duration(high)}, n {summary.count:,}"
-    title = f"Tasks took {duration(low)} to {duration(high)}, half of them up to {duration(median)}"
+    title = f"Tasks took {duration(low)} to {duration(high)}; half took at most {duration(median)}"
     row = charts.Row("all tasks", marks, note, height=62)
     key = join([charts.sign("diamond"), " median; logarithmic scale"])
     return charts.chart(title, [row], scale, axis="task duration", key=key)
@@ -143,7 +143,7 @@ def _failure(context: ReportContext, group: FailureGroup) -> Html:
         "article",
         element("h3", f"{group.count:,} × {blocks.cut(group.kind, MESSAGE)}"),
         paragraph(blocks.cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
-        blocks.facts({"where": where, "tasks": tasks, "to repeat": again}),
+        blocks.facts({"where": where, "tasks": tasks, "to reproduce": again}),
         blocks.details("Traceback of the first task", lines) if trace else "",
         class_="failure",
     )
@@ -159,7 +159,7 @@ def workers(context: ReportContext) -> Section | None:
     drawn = {id(run.run) for run in runs}
     others = sum(id(run) not in drawn for run in history.runs)
     if others:
-        why = "not shown: without outcomes, or too long ago."
+        why = "not shown: no outcomes, or too long ago."
         parts.append(aside(f"{count(others, 'other run')} {why}"))
     return Section("Timeline of workers", join(parts), order=60)
 
@@ -175,7 +175,7 @@ def slowest(context: ReportContext) -> Section | None:
         labels = ", ".join(f"{k} {shown(v, 24)}" for k, v in outcome.labels.items())
         again = "" if context.by_value(task) else blocks.command(context.repro(task))
         rows.append([task, duration(seconds), outcome.status, labels, again])
-    heads = ["task", "duration", "status", "parameters", "to repeat"]
+    heads = ["task", "duration", "status", "parameters", "to reproduce"]
     parts = [blocks.table(heads, rows, numbers=[0, 1])]
     if any(context.by_value(task) for task, _ in found):
         words = """A function sent by value is not stored. To run such a task again, call it from

@@ -271,7 +271,7 @@ def _tooltip(text: str) -> Html | str:
     return element("title", text) if text else ""
 
 
-# Whole charts that sections and doors share
+# Whole charts
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class ReportContext:
 
     @cached_property
     def recorded(self) -> StoredBatch:
-        """The batch as it stands on record."""
+        """The batch as it is recorded."""
         return self.result.recorded
 
     @cached_property

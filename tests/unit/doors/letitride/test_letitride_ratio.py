@@ -71,7 +71,8 @@ def test_products_of_pairs_are_summed_without_any_rounding(
     pairs: list[tuple[float, float]],
 ) -> None:
     ys, xs = zip(*pairs, strict=True)
-    got = [total.fraction for total in Ratio(ys, xs)._sums]
+    ratio = Ratio(ys, xs)
+    got = [ratio._x[0], ratio._y[0], ratio._x[1], ratio._xy[0], ratio._y[1]]
     exact = [(Fraction(y), Fraction(x)) for y, x in pairs]
     assert got == [
         sum(x for _, x in exact),

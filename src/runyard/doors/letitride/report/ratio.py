@@ -13,15 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from runyard.errors import UsageError
-from runyard.stats.exact import (
-    ExactSum,
-    Floats,
-    add_powers,
-    as_floats,
-    parts,
-    product_and_error,
-    to_float,
-)
+from runyard.stats.exact import Floats, add_powers, as_floats, product_and_error, root, to_float
 from runyard.stats.intervals import Interval, t_quantile
 
 
@@ -31,12 +23,13 @@ class Ratio:
     Units where either number is not finite count as `missing`.
     """
 
-    __slots__ = ("_sums", "count", "missing")
+    __slots__ = ("_x", "_xy", "_y", "count", "missing")
 
     def __init__(self, y: ArrayLike = (), x: ArrayLike = ()) -> None:
         self.count = 0
         self.missing = 0
-        self._sums = [ExactSum() for _ in range(5)]  # of x, y, x*x, x*y, y*y
+        self._x, self._y = [Fraction()] * 2, [Fraction()] * 2  # sums of values and of squares
+        self._xy = [Fraction()]
         self.add_array(np.asarray(y, np.float64), np.asarray(x, np.float64))
 
     def add_array(self, y: ArrayLike, x: ArrayLike) -> None:
@@ -53,33 +46,32 @@ class Ratio:
             above, below = above[finite], below[finite]
         if len(above):
             self.count += len(above)
-            sum_x, sum_y, sum_xx, sum_xy, sum_yy = self._sums
-            add_powers([sum_x, sum_xx], below)
-            add_powers([sum_y, sum_yy], above)
-            _add_products(sum_xy, below, above)
+            add_powers(self._x, below)
+            add_powers(self._y, above)
+            _add_products(self._xy, below, above)
 
     @property
     def value(self) -> float:
         """The ratio of the totals; NaN if the lower total is zero."""
-        x, y = self._sums[0].fraction, self._sums[1].fraction
+        x, y = self._x[0], self._y[0]
         return to_float(y / x) if x else math.nan
 
     @property
     def standard_error(self) -> float:
         """Linearised (the delta method): the spread of `y - ratio * x` over the mean of x."""
-        x, y, xx, xy, yy = (total.fraction for total in self._sums)
+        (x, xx), (y, yy), (xy,) = self._x, self._y, self._xy
         if self.count < 2 or not x:
             return math.nan
         ratio = y / x
         residual = yy - 2 * ratio * xy + ratio * ratio * xx
-        return _root(residual * self.count / ((self.count - 1) * x * x))
+        return root(residual * self.count / ((self.count - 1) * x * x))
 
     def interval(self, level: float = 0.95) -> Interval:
         """The linearised interval, for many units."""
         if self.count < 2 or math.isnan(self.value):
             raise UsageError(
                 f"no interval for a ratio of {self.count} units with a lower total of "
-                f"{self._sums[0].value:g}",
+                f"{to_float(self._x[0]):g}",
                 hint="it needs two or more units and a total other than zero",
             )
         half = t_quantile(level, self.count - 1) * self.standard_error
@@ -89,25 +81,15 @@ class Ratio:
         return f"Ratio(count={self.count}, value={self.value!r})"
 
 
-def _add_products(total: ExactSum, x: Floats, y: Floats) -> None:
+def _add_products(total: list[Fraction], x: Floats, y: Floats) -> None:
     """Add products of pairs without rounding; those near the limits of doubles one by one."""
     plain = _is_plain(x) & _is_plain(y)
     for array in product_and_error(x[plain], y[plain]):
-        add_powers([total], array)
-    for pair in zip(x[~plain].tolist(), y[~plain].tolist(), strict=True):
-        (a, p), (b, q) = map(parts, pair)
-        total.add_units(a * b, p + q)
+        add_powers(total, array)
+    for a, b in zip(x[~plain].tolist(), y[~plain].tolist(), strict=True):
+        total[0] += Fraction(a) * Fraction(b)
 
 
 def _is_plain(values: Floats) -> NDArray[np.bool_]:
     size = np.abs(values)
     return np.asarray((size == 0) | ((size > 2.0**-400) & (size < 2.0**400)))
-
-
-def _root(square: Fraction) -> float:
-    """The square root of a fraction that may be beyond the range of doubles."""
-    shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
-    try:
-        return math.ldexp(math.sqrt(to_float(square / Fraction(4) ** shift)), shift)
-    except OverflowError:
-        return math.inf
