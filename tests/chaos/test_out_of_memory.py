@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any
 
 import numpy as np
+import pytest
 
 import runyard as ry
 
@@ -39,3 +42,38 @@ def test_neighbours_of_a_task_that_is_out_of_memory_are_kept(yard: ry.Yard) -> N
     with yard.store.snapshot() as view:
         assert view.attempts(result.recorded.id) == [], "its worker died of it"
     assert not list(yard.store.check())
+
+
+kept: dict[int, bytes] = {}
+
+
+def leaks(x: int, size: int) -> int:
+    """One of many that leave memory in use in their worker."""
+    kept[x] = b"x" * size
+    return x
+
+
+def leaves_a_child(x: int) -> int:
+    """The first leaves a process behind that takes what a task may take."""
+    if x == 0:
+        take = "kept = b'x' * 150_000_000; print(flush=True); import time; time.sleep(100)"
+        command = [sys.executable, "-c", take]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+    else:
+        time.sleep(0.3)
+    return x
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_tasks_leave_in_memory_is_not_charged_to_the_next(yard: ry.Yard, workers: int) -> None:
+    for size in (20_000_000, 150_000_000):
+        batch = ry.grid(leaks, x=range(30), params={"size": size})
+        result = yard.run(batch, workers=workers, memory="200MB")
+        assert list(result.values()) == list(range(30))
+
+
+def test_a_process_that_a_task_leaves_is_not_charged_to_the_next(yard: ry.Yard) -> None:
+    result = yard.run(ry.grid(leaves_a_child, x=range(3)), workers=1, memory="200MB")
+    assert list(result.values()) == [0, 1, 2]

@@ -282,11 +282,11 @@ def test_what_a_task_changes_before_an_import_reaches_no_neighbour(yard: ry.Yard
     def task(x: int) -> list[object]:
         if x == SPOILER:
             os.environ["MODE"] = "fast"
-            sys.setrecursionlimit(5000)
+            sys.setrecursionlimit(7777)
             import wave
 
             del wave
-        return [os.environ.get("MODE"), sys.getrecursionlimit() == 5000]
+        return [os.environ.get("MODE"), sys.getrecursionlimit() == 7777]
 
     result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
     changed = [o.task for o in result.outcomes() if o.value != [None, False]]

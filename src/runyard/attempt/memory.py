@@ -21,7 +21,8 @@ def limit_memory(extra: int | None) -> None:
         soft = _data_size() + extra
         if hard != resource.RLIM_INFINITY:
             soft = min(soft, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    with lifting:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 @contextmanager

@@ -68,8 +68,8 @@ class ProcessState:
         self._threads = threads()
 
     @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Accept what loading the tasks' functions changes."""
+    def accepting(self) -> Iterator[None]:
+        """Accept what is changed in this block, such as by loading the tasks' functions."""
         before = self._read_all()
         try:
             yield

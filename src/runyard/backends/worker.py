@@ -66,7 +66,7 @@ class WorkerProcess:
         self._runner: Runner | None = None
         self._failure: SystemFailure | None = None  # why this batch can't begin here
         self._memory: int | None = None  # the limit of a task
-        self._resident = 0  # memory in use before the first task
+        self._resident = resident()  # memory in use before any task
 
     def serve(self) -> None:
         """Handle messages until the channel closes."""
@@ -102,8 +102,10 @@ class WorkerProcess:
             self._failure = SystemFailure.of(error)
             return
         enter(self._runner)
+        self._memory = job.memory
         limit_memory(job.memory)
-        self._memory, self._resident = job.memory, resident()
+        if job.memory is not None:
+            self._lane_status.leave(self._lane, max(0, resident() - self._resident))
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = self._had_threads = False
 
@@ -111,7 +113,7 @@ class WorkerProcess:
         if job.capture:
             with clear_errors("open the files for what tasks print"):
                 self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
-        output, program = self._spool or OutputCapture(), Program(job, self._state.loading)
+        output, program = self._spool or OutputCapture(), Program(job, self._state.accepting)
         return Runner(program, self._lane, lane_status, output, self._outbox.emit, home=os.getcwd())
 
     def _run(self, chunk: Chunk) -> None:
@@ -195,7 +197,8 @@ class WorkerProcess:
         if left > limit:
             self._leave()
         self._lane_status.leave(self._lane, left)
-        limit_memory(limit)
+        with self._state.accepting():
+            limit_memory(limit)
 
     def _leave(self, *, can_report: bool = True) -> NoReturn:
         """Let another process run the rest."""

@@ -216,7 +216,7 @@ def test_an_error_of_an_import_shows_nothing_of_who_watched_it(
 
 def test_what_the_functions_own_modules_change_stays(state: ProcessState) -> None:
     begin(state)
-    with state.loading():
+    with state.accepting():
         os.environ["ODD"] = "1"
         old = os.umask(0o70)
     try:
