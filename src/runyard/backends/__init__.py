@@ -40,6 +40,16 @@ def runs_in_engine(name: str) -> bool:
     return name in NAMES and not backend_class(name).capabilities.survives_crash
 
 
+def check_workers(workers: int | None) -> None:
+    """Refuse an invalid number of workers; None stands for the default."""
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise UsageError(
+            f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
+        )
+    if workers is not None and workers > MOST_WORKERS:
+        raise UsageError(f"too many workers: {workers:,}", hint=f"use at most {MOST_WORKERS:,}")
+
+
 def open_backend(
     name: str,
     workers: int | None = None,
@@ -53,12 +63,7 @@ def open_backend(
     backend named by `fallback` is used instead.
     """
     kind = backend_class(name)
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise UsageError(
-            f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
-        )
-    if workers is not None and workers > MOST_WORKERS:
-        raise UsageError(f"too many workers: {workers:,}", hint=f"use at most {MOST_WORKERS:,}")
+    check_workers(workers)
     if fallback not in (None, "serial"):
         raise UsageError(f"not a valid fallback: {fallback!r}", hint="use 'serial'")
     if name != "ray":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from runyard.backends import open_backend
+from runyard.backends import backend_class, check_workers
 from runyard.cli.estimate import RunEstimate, estimate
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session
@@ -70,7 +70,7 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
         if kept is not None and yard is not None:
             _copy(scratch, yard, kept)
         planned = scratch.recorded(scratch.submit(batch))
-        backend = _opened(**place)
+        backend, lanes = _unopened(**place)
         _check(session, scratch, planned, backend)
         change = None if yard is None or kept is None else _change(yard, kept, batch)
         again = [] if change is None or change.event.action == "keep" else change.tasks
@@ -81,11 +81,11 @@ def preview(session: Session, batch: Batch, *, fresh: bool, **place: Any) -> int
             calls = [_call(view, planned, number) for number in islice(numbers, SHOWN)]
         done = 0 if kept is None else kept.row.done - len(again)
         runs = max(0, int(min(left, batch.options.budget.get(TASKS, done + left) - done)))
-        rest = RunEstimate(0, runs, backend.lanes)
+        rest = RunEstimate(0, runs, lanes)
         if kept is not None and runs and not again:
             _check_metrics(kept, batch, result)
         if yard is not None and result is not None:
-            rest = estimate(yard, result, runs, backend.lanes, batch.options.metrics)
+            rest = estimate(yard, result, runs, lanes, batch.options.metrics)
         seed = batch.seed if kept is None else kept.seed
         _say(session, batch, planned, calls, left, seed, rest)
         if change is not None:
@@ -113,7 +113,8 @@ def after_trial(
     def tell(session: Session, result: Result) -> int:
         code, stats = say_result(session, result), result.stats
         left = stats.total - stats.done
-        rest = estimate(yard, result, left, _opened(**place).lanes, batch.options.metrics)
+        _, lanes = _unopened(**place)
+        rest = estimate(yard, result, left, lanes, batch.options.metrics)
         for line in rest.lines(batch.options.budget) if left else ():
             session.say(f"  {line}")
         session.document(
@@ -203,14 +204,15 @@ def _left(
     return sorted([*found, *runs(again), (kept.row.next_task, planned.row.next_task)])
 
 
-def _opened(backend: str, workers: int | None, **_: Any) -> Backend:
-    """The backend, closed; for Ray, which is not started here, local processes."""
-    opened = open_backend("processes" if backend == "ray" else backend, workers)
-    opened.close()
-    return opened
+def _unopened(backend: str, workers: int | None, **_: Any) -> tuple[type[Backend], int]:
+    """The backend, not started, and its number of lanes; for Ray, those of local processes."""
+    kind = backend_class("processes" if backend == "ray" else backend)
+    check_workers(workers)
+    default = kind.default_workers()
+    return kind, default if workers is None or kind.name == "serial" else workers
 
 
-def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: Backend) -> None:
+def _check(session: Session, scratch: Yard, planned: StoredBatch, backend: type[Backend]) -> None:
     """Refuse options that the backend can't follow."""
     from runyard.schedule.engine import check_options
 

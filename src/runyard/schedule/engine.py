@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from runyard.schedule.budget import Budget
 
 
-def check_options(batch: StoredBatch, backend: Backend, folder: Path) -> list[Notice]:
+def check_options(
+    batch: StoredBatch, backend: Backend | type[Backend], folder: Path
+) -> list[Notice]:
     """Refuse options that the backend can't serve; notices about those without effect."""
     options, useless = batch.options, []
     _ = batch.plan  # read here, so that damage is named before workers start
