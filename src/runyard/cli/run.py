@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard import modes
 from runyard.cli.asking import fresh_options, may_forget
 from runyard.cli.described import BatchArguments, batch_of
 from runyard.cli.options import RUN_FLAGS, option_flags
@@ -133,13 +134,13 @@ def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place:
     """Record the batch, so that mistakes show here, and let another process run it."""
     name = yard.submit(batch, fresh=fresh)
     log = yard.batch_folder(name) / LOG
-    log.parent.mkdir(parents=True, exist_ok=True)
+    modes.make_folder(log.parent)
     words = ["resume", name]
     for option, value in place.items():
         words += [f"--{option.replace('_', '-')}", str(value)] if value is not None else []
     words += ["--json"] if session.json else []
     words += ["--durable"] if session.durable else []
-    with log.open("a") as file:
+    with open(log, "a", opener=modes.opener) as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "runyard", *words],
             stdin=subprocess.DEVNULL,
