@@ -27,6 +27,7 @@ _MISSPELT = re.compile(
     r"\s*postgres(?:ql)?(?:\+\w+)?(?::|//)|(?://)?[^/:@\s]+:[^@]+@|.*\b(?:ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
 )
+_OUT_OF_PLACE = re.compile(r"(?:password|secret)\s*=", re.IGNORECASE)
 _HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
@@ -58,9 +59,15 @@ def check(location: str | Path) -> None:
     authority, _, path = before.partition("/")
     user, _, hosts = authority.rpartition("@")
     pieces = query.split("&") if query else []
+    open_parts = [user.partition(":")[0], hosts, path]
+    open_parts += [
+        value for key, _, value in (p.partition("=") for p in pieces) if not _is_secret(key)
+    ]
     if (
         (not sign and _MISSPELT.match(scheme))
         or "@" in user + path + query
+        or "?" in query
+        or any(_OUT_OF_PLACE.search(unquote_plus(part)) for part in open_parts if sign)
         or _BAD_ESCAPE.search(rest)
         or not all(_HOST.fullmatch(host) for host in hosts.split(","))
         or not all("=" in piece for piece in pieces)
@@ -79,7 +86,8 @@ def _without(rest: str, mask: str) -> str:
     if colon:
         rest = f"{user}:{mask}{rest[at:]}"
     before, sign, query = rest.partition("?")
-    return before + sign + "&".join(_piece(piece, mask) for piece in query.split("&"))
+    found = before + sign + "&".join(_piece(piece, mask) for piece in query.split("&"))
+    return _PASSWORD_WORD.sub(rf"\g<1>{mask}", found)  # out of place, where it is refused
 
 
 def _end_of_user(rest: str) -> int:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runyard.attempt.shell import filled
-from runyard.backends import open_backend
-from runyard.backends.base import Backend
+from runyard.backends import unopened
 from runyard.errors import NotFound
 from runyard.reports.estimate import RunEstimate, estimate
 from runyard.reports.result import Result
@@ -31,6 +30,9 @@ from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import TaskRow, runs
 from runyard.store.stored_batch import StoredBatch
 from runyard.yard import Yard
+
+LOCAL = {"ray": "processes"}
+"""Backends that are not started for a preview, and what stands in for them."""
 
 SHOWN = 10
 """How many calls a preview contains."""
@@ -81,9 +83,9 @@ def preview(
         if kept is not None:
             _copy(scratch, yard, kept)
         planned = scratch.recorded(scratch.submit(batch))
-        place = closed_backend(backend, workers)
+        place = unopened(LOCAL.get(backend, backend), workers)
         notices = list(place.notices)
-        notices += [notice.text for notice in check_options(planned, place, scratch.folder)]
+        notices += [notice.text for notice in check_options(planned, place.kind, scratch.folder)]
         change = None if kept is None else _change(yard, kept, batch)
         again = [] if change is None or change.event.action == "keep" else change.tasks
         notices += [] if change is None else [change.event.text]
@@ -148,13 +150,6 @@ def _left(
         return [(0, planned.row.total)]
     found = yard.store.write(lambda tx: tx.pending(kept.id))
     return sorted([*found, *runs(again), (kept.row.next_task, planned.row.next_task)])
-
-
-def closed_backend(backend: str, workers: int | None) -> Backend:
-    """The backend, closed; for Ray, which is not started for this, local processes."""
-    opened = open_backend("processes" if backend == "ray" else backend, workers)
-    opened.close()
-    return opened
 
 
 def _check_metrics(kept: StoredBatch, batch: Batch, result: Result | None) -> None:

@@ -79,3 +79,35 @@ def test_a_temporary_folder_is_for_its_owner_alone(
     modes = seen_by_the_task(project, program, word)
     assert made <= modes.keys()
     assert set(modes.values()) == {"0o40700"}
+
+
+IN_A_YARD = """
+import os, sys
+os.umask(int(sys.argv[1], 8))
+import runyard as ry
+from mine import chatty
+yard = ry.Yard("a/yard")
+yard.run(ry.grid(chatty, x=[1, 2], name="b"), backend=sys.argv[2], workers=2, audit_tasks=True)
+yard.results("b").report()
+print(*(p for p in yard.folder.rglob("*.db-*")))
+for path in (yard.folder.parent, yard.folder, *yard.folder.rglob("*")):
+    print(oct(path.stat().st_mode)[-3:], path.name)
+"""
+
+
+@pytest.mark.parametrize(("mask", "backend"), [("000", "processes"), ("002", "serial")])
+def test_only_its_owner_can_write_to_a_yard_whatever_the_umask_is(
+    project: Path, mask: str, backend: str
+) -> None:
+    (project / "mine.py").write_text("def chatty(ctx, x):\n    print('x' * 3_000_000)\n")
+    said = subprocess.run(
+        [sys.executable, "-c", IN_A_YARD, mask, backend], cwd=project, timeout=100, check=True,
+        env=without_ray() | {"PYTHONPATH": str(project)}, stdout=subprocess.PIPE, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    databases, *modes = said
+    assert "yard.db-wal" in databases, "they are there while it is open"
+    assert {"yard", "yard.db", "yard.db-wal", "stdout", "report.html", "events.jsonl"} <= {
+        line[4:] for line in modes
+    }
+    assert [line for line in modes if int(line[:3], 8) & 0o022] == []
+    assert "755 yard" in modes, "others can still read it"

@@ -36,6 +36,9 @@ PLACES = (
         ("postgresql://a:p/q@h/d", "postgresql://a:***@h/d"),
         ("postgresql://a@h/d?password=b&x=y", "postgresql://a@h/d?password=***&x=y"),
         ("postgresql:///d?host=/tmp", "postgresql:///d?host=/tmp"),
+        ("postgresql://a@h/d?user=u?password=b", "postgresql://a@h/d?user=u?password=***"),
+        ("postgresql://a@h/d;password=b", "postgresql://a@h/d;password=***"),
+        ("postgresql://a@h/d&password=b", "postgresql://a@h/d&password=***"),
         ("host=h password='a b' user=u", "host=h password=*** user=u"),
         ("some/folder", "some/folder"),
     ],
@@ -72,11 +75,16 @@ def test_an_address_that_shows_a_password_or_can_not_be_read_is_refused(password
     [
         "postgresql://a:p/q@h/d", "postgresql://a:p?q@h/d", "postgresql://a:p@q@h/d",
         "postgresql://a:12/34@h/d", "postgresql://a:p%q@h/d", "postgresql://[::1/d",
+        "postgresql://h/d?user=a?password=pq", "postgresql://a@h/d&password=pq",
+        "postgresql://a@h/d;password=pq", "postgresql://a@h/d?user=u;sslpassword=pq",
+        "postgresql://a@h/d#password%3Dpq", "postgresql://a@h/d?user=u%26password=pq",
+        "postgresql://a;password=pq@h/d",
     ],
 )  # fmt: skip
 def test_an_address_with_an_unclear_password_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="can't be read"):
+    with pytest.raises(UsageError, match="can't be read") as caught:
         check(address)
+    assert "pq" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

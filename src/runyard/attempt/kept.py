@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from runyard import modes
 from runyard.attempt.system_failure import SYSTEM_ERRORS
 from runyard.spaces import clear_errors, task_folder
 from runyard.spec.outcome import Printed
@@ -33,8 +34,9 @@ def filed(
 def _write(text: bytes, path: Path, *, strict: bool) -> bytes | None:
     """Write a stream to a file; returns its end if that fails, or raises a system error."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
+        modes.make_folder(path.parent)
+        with open(path, "wb", opener=modes.opener) as file:
+            file.write(text)
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

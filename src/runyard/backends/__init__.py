@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runyard.errors import BackendError, UsageError
 from runyard.spec.names import did_you_mean
@@ -40,6 +40,28 @@ def runs_in_engine(name: str) -> bool:
     return name in NAMES and not backend_class(name).capabilities.survives_crash
 
 
+class Unopened(NamedTuple):
+    """What a backend would be once it is opened."""
+
+    kind: type[Backend]
+    lanes: int
+    notices: list[str]
+
+
+def unopened(name: str, workers: int | None = None) -> Unopened:
+    """The backend of this name with this number of workers, or with its default number."""
+    kind = backend_class(name)
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise UsageError(
+            f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
+        )
+    if workers is not None and workers > MOST_WORKERS:
+        raise UsageError(f"too many workers: {workers:,}", hint=f"use at most {MOST_WORKERS:,}")
+    lanes = kind.default_workers() if workers is None or name == "serial" else workers
+    ignored = f"the number of workers has no effect on {name}; use processes"
+    return Unopened(kind, lanes, [] if workers in (None, lanes) else [ignored])
+
+
 def open_backend(
     name: str,
     workers: int | None = None,
@@ -52,19 +74,12 @@ def open_backend(
     `ray_address` is the cluster that `ray` joins. If Ray is not installed or can't start, the
     backend named by `fallback` is used instead.
     """
-    kind = backend_class(name)
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise UsageError(
-            f"not a valid number of workers: {workers!r}", hint="use a whole number, at least 1"
-        )
-    if workers is not None and workers > MOST_WORKERS:
-        raise UsageError(f"too many workers: {workers:,}", hint=f"use at most {MOST_WORKERS:,}")
+    found = unopened(name, workers)
     if fallback not in (None, "serial"):
         raise UsageError(f"not a valid fallback: {fallback!r}", hint="use 'serial'")
     if name != "ray":
-        place = kind(workers or kind.default_workers())
-        if workers not in (None, place.lanes):
-            place.notices.append(f"the number of workers has no effect on {name}; use processes")
+        place = found.kind(found.lanes)
+        place.notices += found.notices
         return place
     from runyard.backends.ray.backend import RayBackend
 

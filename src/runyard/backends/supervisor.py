@@ -85,26 +85,52 @@ def _serve(control: socket.socket, guard: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     lanes: dict[int, int] = {}
+    answers = _Answers(control)
     own = [control.fileno(), guard.fileno(), wake_out, wake_in]
     waiting = select.poll()  # unlike select, it has no limit on descriptor numbers
     for descriptor in own[:3]:
         waiting.register(descriptor, select.POLLIN)
     while True:
-        ready = {descriptor for descriptor, _ in waiting.poll()}
+        ready = dict(waiting.poll())
         if guard.fileno() in ready:
             return
         if wake_out in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake_out, 4096)
-            _reap(control, lanes)
-        if control.fileno() in ready and not _handle(control, lanes, own):
-            return
+            _reap(answers, lanes)
+        if control.fileno() in ready:
+            answers.flush()
+            if ready[control.fileno()] & ~select.POLLOUT and not _handle(answers, lanes, own):
+                return
+        waiting.modify(control, select.POLLIN | (select.POLLOUT if answers.waiting else 0))
 
 
-def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bool:
+class _Answers:
+    """Sends answers to the engine without waiting for it to read them.
+
+    The engine may be sending requests meanwhile, and must not have to wait for us in turn.
+    """
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.waiting = bytearray()  # for room in the socket
+
+    def send(self, kind: bytes, lane: int, value: int) -> None:
+        self.waiting += MESSAGE.pack(kind, lane, value)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what fits."""
+        with contextlib.suppress(BlockingIOError):
+            while self.waiting:
+                sent = self.control.send(self.waiting, socket.MSG_DONTWAIT)
+                del self.waiting[:sent]
+
+
+def _handle(answers: _Answers, lanes: dict[int, int], own: list[int]) -> bool:
     """Handle one request of the engine; False if it is gone."""
     data, descriptors, _, _ = socket.recv_fds(
-        control, MESSAGE.size, FORKED_WITH, socket.MSG_WAITALL
+        answers.control, MESSAGE.size, FORKED_WITH, socket.MSG_WAITALL
     )
     if len(data) < MESSAGE.size:
         return False
@@ -120,7 +146,7 @@ def _handle(control: socket.socket, lanes: dict[int, int], own: list[int]) -> bo
     for descriptor in descriptors:
         os.close(descriptor)
     lanes[child] = lane
-    control.sendall(MESSAGE.pack(STARTED, lane, child))
+    answers.send(STARTED, lane, child)
     return True
 
 
@@ -154,7 +180,7 @@ def _become_worker(
         os._exit(code)
 
 
-def _reap(control: socket.socket, lanes: dict[int, int]) -> None:
+def _reap(answers: _Answers, lanes: dict[int, int]) -> None:
     """Report workers that exited, and kill what they left behind."""
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -164,4 +190,4 @@ def _reap(control: socket.socket, lanes: dict[int, int]) -> None:
             lane = lanes.pop(pid, None)
             if lane is not None:
                 tree.kill_below(os.getpid(), spare=frozenset(lanes))
-                control.sendall(MESSAGE.pack(ENDED, lane, status << 32 | pid))
+                answers.send(ENDED, lane, status << 32 | pid)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from runyard.backends import unopened
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session, style
 from runyard.format import count, duration
-from runyard.preview import closed_backend, preview, recorded_result
+from runyard.preview import LOCAL, preview, recorded_result
 from runyard.reports.estimate import RunEstimate, estimate
 from runyard.schedule.budget import NAMED
 from runyard.spec.options import SPECS
@@ -58,7 +59,7 @@ def after_trial(
 
     def tell(session: Session, result: Result) -> int:
         code, stats = say_result(session, result), result.stats
-        left, lanes = stats.total - stats.done, closed_backend(backend, workers).lanes
+        left, lanes = stats.total - stats.done, unopened(LOCAL.get(backend, backend), workers).lanes
         rest = estimate(yard.store, result, left, lanes, batch.options.metrics)
         for line in _estimate_lines(rest, batch) if left else ():
             session.say(f"  {line}")

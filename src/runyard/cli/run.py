@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard import modes
 from runyard.cli.command import COUNT, command, option, refuse_together, seed_option
 from runyard.cli.options import RUN_FLAGS, fresh_options, option_flags, place_options
 from runyard.cli.running import EXIT_FAILED, carry_out, may_forget, show_notices
@@ -111,13 +112,13 @@ def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place:
     """Record the batch, so that mistakes show here, and let another process run it."""
     name = yard.submit(batch, fresh=fresh)
     log = yard.batch_folder(name) / LOG
-    log.parent.mkdir(parents=True, exist_ok=True)
+    modes.make_folder(log.parent)
     words = ["resume", name]
     for option_, value in place.items():
         words += [f"--{option_.replace('_', '-')}", str(value)] if value is not None else []
     words += ["--json"] if session.json else []
     words += ["--durable"] if session.durable else []
-    with log.open("a") as file:
+    with open(log, "a", opener=modes.opener) as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "runyard", *words],
             stdin=subprocess.DEVNULL,

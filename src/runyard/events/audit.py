@@ -26,6 +26,7 @@ from runyard import clock, faults
 from runyard.errors import DISK_FULL, NotFound, StoreDamaged, StoreError, StoreFull
 from runyard.events.plain import json_safe
 from runyard.events.redact import Redactor
+from runyard.modes import make_folder
 
 _HASH_CHARS = 32
 _OWN_KEYS = frozenset({"seq", "prev", "hash"})
@@ -100,7 +101,7 @@ class AuditLog:
 
     def _open(self, *, again: bool = False) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             self._fd = _descriptor(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise _failure(self.path, error) from error

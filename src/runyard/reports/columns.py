@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from runyard import modes
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.spec.codec import decode, decode_as
 from runyard.spec.fields import WHOLE, as_float, parts
@@ -129,7 +130,8 @@ def _built(result: Result, key: list[Any], home: Path | None) -> Columns:
     folder = _scratch(None if home is None else home.parent)
     try:
         index = _build(result, folder)
-        (folder / "index.json").write_text(json.dumps({**index, "key": key}))
+        with open(folder / "index.json", "w", opener=modes.opener) as file:
+            json.dump({**index, "key": key}, file)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -147,7 +149,7 @@ def _built(result: Result, key: list[Any], home: Path | None) -> Columns:
 def _alone(folder: Path) -> Iterator[None]:
     """Let one process at a time build the columns; the others then find them."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        modes.make_folder(folder)
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:  # then nothing is put there either
         yield
@@ -257,7 +259,7 @@ class _Writer:
         return {"total": total, "metrics": names, "fields": self._fields, "sums": sums}
 
     def _open(self, name: str, kind: str, missing: float) -> _Column:
-        file = (self._folder / name).open("wb", buffering=0)
+        file = open(self._folder / name, "wb", buffering=0, opener=modes.opener)  # noqa: SIM115
         return _Column(self._files.enter_context(file), kind, missing)
 
 

@@ -25,6 +25,7 @@ from runyard.events import (
     Redactor,
     RunDescribed,
 )
+from runyard.modes import make_folder
 from runyard.schedule.changed import edited_meanwhile
 from runyard.schedule.ending import End
 from runyard.schedule.loop import Loop
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from runyard.schedule.budget import Budget
 
 
-def check_options(batch: StoredBatch, backend: Backend, folder: Path) -> list[Notice]:
+def check_options(
+    batch: StoredBatch, backend: Backend | type[Backend], folder: Path
+) -> list[Notice]:
     """Refuse options that the backend can't serve; notices about those without effect."""
     options, useless = batch.options, []
     _ = batch.plan  # read here, so that damage is named before workers start
@@ -322,7 +325,7 @@ class Engine:
         return batch_folder(self._folder, self._batch)
 
     def _audit_log(self) -> AuditLog:
-        self._batch_folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._batch_folder)
         return AuditLog(self._batch_folder / "events.jsonl", redact=self._redactor.redact)
 
     def _task_audit(self) -> Callable[[int], AuditLog] | None:
@@ -331,7 +334,7 @@ class Engine:
 
         def log(task: int) -> AuditLog:
             path = task_folder(self._batch_folder, task, 0).parent / "events.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             return AuditLog(path, redact=self._redactor.redact)
 
         return log

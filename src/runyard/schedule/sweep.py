@@ -9,6 +9,7 @@ import psutil
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.backends import runs_in_engine
+from runyard.modes import make_folder
 from runyard.schedule.retries import survives_crash
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import FAILED
@@ -21,7 +22,7 @@ from runyard.store.stored_batch import StoredBatch
 def run_folder(yard: Path) -> Path:
     """The folder for engines' files, which are gone when they end."""
     folder = yard / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 

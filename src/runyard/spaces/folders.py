@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from runyard import clock
 from runyard.errors import UsageError
+from runyard.modes import make_folder
 from runyard.spaces.trees import clear_errors, copy_tree, inside, measure, remove_tree
 from runyard.spec.options import Keep
 
@@ -109,7 +110,7 @@ def _make(folder: Path) -> None:
     # Another attempt may remove an empty parent at the same moment.
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             return
     raise FileNotFoundError(errno.ENOENT, "its parents keep being removed", str(folder))
 

@@ -88,6 +88,8 @@ def shell(command: str) -> Target:
     """A shell command as a task; `{x}` stands for the parameter x, quoted."""
     if not command.strip():
         raise BadTarget("the shell command is empty", hint="pass a command, such as 'echo {x}'")
+    if "\0" in command:
+        raise BadTarget("the shell command contains NUL", hint="no command can contain it")
     own = "for a literal brace, write {{ or }}"
     try:
         fields = [each for each in string.Formatter().parse(command) if each[1] is not None]

@@ -13,6 +13,9 @@ _BYTES = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", start=1)
     for unit, base in ((letter, 1024), (f"{letter}b", 1000), (f"{letter}ib", 1024))
 }
+MOST_BYTES = 10**18
+"""The largest size; beyond 2**63 the system can't set it as a limit."""
+
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*)\s*")
 
 
@@ -26,6 +29,8 @@ def size(value: str | float) -> int:
     found = int(_quantity(value, _BYTES, "size", "1000000, 512MB, 2GiB"))
     if found < 1:
         raise BadSpec(f"{value!r} is less than one byte", hint="use at least one byte")
+    if found > MOST_BYTES:
+        raise BadSpec(f"{value!r} is more than any machine has", hint="use at most 1,000,000 TB")
     return found
 
 

@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
+from runyard import modes
 from runyard.store import schema
 
 _FORMATS = slice(18, 20)  # in the header: the versions for writing and reading
@@ -25,7 +26,8 @@ def put_blank(path: Path, *, durable: bool) -> bool:
         return False
     made = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with made.open("xb") as file:
+        # SQLite gives the same mode to the files that it creates beside this one.
+        with open(made, "xb", opener=modes.opener) as file:
             file.write(_blank())
             if durable:
                 file.flush()

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from runyard.errors import StoreGone
+from runyard.modes import make_folder
 from runyard.store.locks import OpenFile
 
 FOLDER = "run"
@@ -31,7 +32,7 @@ class LivenessLocks:
             held = _held.get(path)
             if held is not None and held.is_at(path):
                 return
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             while True:
                 file = OpenFile(path, os.O_RDWR | os.O_CREAT)
                 file.lock()

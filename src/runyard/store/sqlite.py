@@ -18,6 +18,7 @@ from typing import Any
 
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
+from runyard.modes import make_folder
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store import readonly, schema
 from runyard.store.base import Store
@@ -126,7 +127,7 @@ class SqliteStore(Store):
         self._writer: sqlite3.Connection | None = None
         self._listed: dict[int, bool] = {}  # whether a batch is a list, by its number
         with translated(self.location):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             _check_regular(path)
             self._only_reads = readonly.may_only_read(path)
         self._life = LivenessLocks(path.parent)

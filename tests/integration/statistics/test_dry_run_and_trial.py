@@ -63,6 +63,14 @@ def test_a_dry_run_of_a_function_shows_calls_and_replicates(cli: Call, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_starts_no_workers(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runyard.backends.processes.WorkerPool", None)
+    words = ["run", "sample_metrics:drawn", "--grid", "x=1,2", "--dry-run", "--json"]
+    assert cli(*words, "--workers", "1000").last["workers"] == 1000
+    assert cli(*words, "--workers", "4", "--backend", "serial").last["workers"] == 1
+    assert "too many workers" in cli(*words, "--workers", "100001").err
+
+
 def test_a_dry_run_counts_what_is_left_estimates_from_the_record_and_changes_nothing(
     cli: Call,
 ) -> None:

@@ -131,6 +131,8 @@ def test_a_target_has_a_short_name(target: Target, label: str) -> None:
 
 def test_an_empty_command_is_refused() -> None:
     assert shell("echo {x}") == Target("shell", "echo {x}")
+    with pytest.raises(BadTarget, match="NUL"):
+        shell("a\0b")
     with pytest.raises(BadTarget, match="empty"):
         shell("  ")
 
@@ -326,6 +328,7 @@ def test_options_are_written_as_people_write_them() -> None:
         ({"memory": "lots"}, "memory: 'lots' is not a size"),
         ({"memory": 3.5}, "memory: 3.5 is too little for any task"),
         ({"memory": "512"}, "memory: '512' is too little for any task"),
+        ({"memory": (1 << 63) - 1}, "is more than any machine has"),
         ({"retry_on": "json.JSONDecodeError"}, "retry_on: 'json.JSONDecodeError' is not an error"),
         ({"priority": 9}, "priority: 9 is not a priority"),
         ({"backoff": "quick"}, "backoff: 'quick' is not a duration"),

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runyard import clock
+from runyard import clock, modes
 from runyard.format import count, duration
 from runyard.reports.html import account, findings
 from runyard.reports.html.blocks import Html, aside, command, cut, element, moment, paragraph
@@ -54,6 +54,8 @@ def write_report(
     target = path or folder / FILE
     with whole_file(target) as place:
         place.write_text(text, encoding="utf-8")
+        if path is None:
+            place.chmod(place.stat().st_mode & modes.FILE)
     return target
 
 

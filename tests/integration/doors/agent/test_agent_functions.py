@@ -107,6 +107,7 @@ def test_functions_return_what_they_found_and_fail_in_words(queue: Queue, tmp_pa
         queue,
         search=("knowledge_search", {"query": "walrus carpenter", "limit": "3"}),
         outside=("knowledge_search", {"query": "x", "path": ".."}),
+        odd=("knowledge_search", {"query": "x", "path": "a\0b"}),
         save=("memory", save),
         custom=("custom_function", {"code": "def process(a, b=1): return [a, b]",
                                     "args": {"a": 2}}),
@@ -122,6 +123,7 @@ def test_functions_return_what_they_found_and_fail_in_words(queue: Queue, tmp_pa
     assert [(p["file"], p["line"]) for p in results["search"]["passages"]] == [("a.md", 13)]
     assert results["search"]["indexed"] == 3
     assert "not allowed" in str(found["outside"]["error"])
+    assert "path is 'a\\x00b', which can't be used" in str(found["odd"]["error"])
     assert results["custom"] == [2, 1]
     assert "no function named process" in str(found["lacking"]["error"])
     assert (results["named"], results["double"]) == (8, 42)

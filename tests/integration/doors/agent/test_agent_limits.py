@@ -224,6 +224,12 @@ for place in ("/f", "/dev/f", "/usr/f", "/etc/f", "/proc/f", "/run/f", "/root/f"
         continue
     raise SystemExit(place)
 """,
+    "closed workspace": """
+import os, time
+print("said", flush=True)
+os.chmod(".", 0)
+time.sleep(1.5)
+""",
     "words of its own": """
 import os
 for each in (1, os.getppid()):
@@ -256,7 +262,10 @@ ANSWERS = {
         "def process():\n    x = []\n    for _ in range(900): x = [x]\n    return x",
         "no value that is JSON",
     ),
-    "half a letter": ("def process(): return chr(0xd800)", "not valid Unicode"),
+    "half a letter": (
+        "def process():\n    print('said')\n    return chr(0xd800)",
+        "not valid Unicode",
+    ),
     "bytes": (
         "import os\ndef process():\n"
         "    open('.answer.json', 'wb').write(b'\"\\xff\"'); os._exit(0)",
@@ -326,3 +335,5 @@ def test_no_way_leads_around_the_limits(
     assert {
         name: errors[name] for name, (_, why) in ANSWERS.items() if why not in errors[name]
     } == {}
+    for name in ("closed workspace", "half a letter"):
+        assert found[name]["result"]["stdout"] == "said\n"

@@ -118,6 +118,8 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ("output.prefix", "a/b", "plain name"),
         ("output.visualizations.charts", [{"type": "pie"}], "hand_frequency"),
         ("bonus_strategy.limits.min_bet", 30, "at most 25"),
+        ("simulation.num_sessions", "\ud800", "the character itself"),
+        ("metadata.name", "\ud800", "the character itself"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named_with_its_place_and_what_is_allowed(

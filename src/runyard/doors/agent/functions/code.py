@@ -18,9 +18,10 @@ from runyard.doors.agent.functions.registry import own_limit
 from runyard.doors.agent.inputs.arguments import BadCall, mapping
 from runyard.doors.agent.inputs.settings import Settings, read_settings
 from runyard.doors.agent.sandbox.program import LATE, ProgramResult, level_of, run
-from runyard.errors import CommandFailed, TaskTimeout, UsageError
+from runyard.errors import CommandFailed, NotEncodable, TaskTimeout, UsageError
 from runyard.events import Redactor
 from runyard.spaces import read_file, walk
+from runyard.spec.codec import encode
 from runyard.spec.task import Target
 from runyard.store import files_folder
 
@@ -105,7 +106,9 @@ def custom_function(
 def _returned(answer: Path, most: int, found: dict[str, Any]) -> Any:
     """What `process` returned: the code wrote it, so that it may be anything at all."""
     try:
-        return Redactor().redact(json.loads(read_file(answer, most).decode("utf-8")))
+        value = Redactor().redact(json.loads(read_file(answer, most).decode("utf-8")))
+        encode(value)
+        return value
     except OSError as error:
         if error.errno == errno.EFBIG:
             text = (
@@ -114,6 +117,9 @@ def _returned(answer: Path, most: int, found: dict[str, Any]) -> Any:
             )
         else:
             text = f"process() left no value: {_ANSWER}: {error.strerror}"
+        raise CommandFailed(text, value=found) from error
+    except NotEncodable as error:
+        text = f"process() left no value that can be recorded: {error.message}"
         raise CommandFailed(text, value=found) from error
     except (ValueError, RecursionError) as error:
         text = f"process() left no value that is JSON: {error}"

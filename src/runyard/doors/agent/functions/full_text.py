@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from runyard.modes import make_folder
+
 BUSY_SECONDS = 30.0
 _WORD = re.compile(r"\w+")
 
@@ -15,7 +17,7 @@ _WORD = re.compile(r"\w+")
 @contextmanager
 def opened(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
     """A database with this schema, in one exclusive transaction."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     with closing(connection):
         connection.execute("PRAGMA journal_mode=WAL")

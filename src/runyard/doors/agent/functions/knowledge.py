@@ -51,12 +51,18 @@ def knowledge_search(query: str, limit: int = 5, path: str = ".") -> dict[str, A
 def _folder(path: str) -> Path:
     """The folder to search, if the owner of the yard allows it."""
     roots = [Path(each).resolve() for each in read_settings(yard_folder()).knowledge]
-    chosen = (roots[0] if path == "." else Path(path)).resolve()
+    try:
+        chosen = (roots[0] if path == "." else Path(path)).resolve()
+        is_folder = chosen.is_dir()
+    except (OSError, ValueError) as error:  # it contains NUL, or is too long
+        raise BadCall(
+            f"path is {path[:60]!r}, which can't be used: {error}", hint="give a folder"
+        ) from None
     is_open = any(chosen.is_relative_to(root) for root in roots)
     if not is_open or chosen.is_relative_to(yard_folder().resolve()):
         allowed = ", ".join(str(root) for root in roots)
         raise BadCall(f"path is {path[:60]!r}, which is not allowed", hint=f"allowed: {allowed}")
-    if not chosen.is_dir():
+    if not is_folder:
         raise BadCall(f"path is {path[:60]!r}, which is not a folder", hint="give a folder")
     return chosen
 

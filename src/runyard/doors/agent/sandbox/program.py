@@ -30,7 +30,7 @@ from runyard.attempt.context import Context
 from runyard.doors.agent.inputs.arguments import BadCall
 from runyard.doors.agent.inputs.settings import CodeLimits, Settings
 from runyard.doors.agent.sandbox.cgroups import cgroups
-from runyard.doors.agent.sandbox.footprint import excess, family, parked
+from runyard.doors.agent.sandbox.footprint import excess, family, let_in, parked
 from runyard.doors.agent.sandbox.jail import FIRST_UID
 from runyard.spaces import OutOfReach, remove_tree, walk
 
@@ -197,6 +197,7 @@ def _clean_up(process: subprocess.Popen[bytes], workspace: Path) -> None:
     """Leave nothing running, and give the workspace back to this user."""
     _end(process)
     process.wait()
+    let_in(workspace)
     remove_tree(workspace / SCRATCH)
     is_root = os.geteuid() == 0
     if is_root:

@@ -15,6 +15,7 @@ from typing import Any
 
 from runyard.doors.agent.queue.ledger import Ledger
 from runyard.errors import EngineError
+from runyard.modes import make_folder
 
 READY_SECONDS = 60.0
 PROCESSES_MOST = 32
@@ -31,7 +32,7 @@ def launch(ledger: Ledger, lanes: int, backend: str) -> dict[str, Any]:
     yard = ledger.yard
     location = yard.location if "://" in yard.location else str(yard.folder)
     log = yard.batch_folder(ledger.name) / "worker.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     order = {"queue": ledger.name, "lanes": lanes, "backend": backend, "log": str(log)}
     environment = {**os.environ, "RUNYARD_YARD": location, "RUNYARD_FILES": str(yard.folder)}
     path = os.pathsep.join(place or os.getcwd() for place in sys.path)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from runyard.modes import make_folder
+
 LINGER = 2.0
 """Seconds that the worker waits for more tasks before it ends."""
 
@@ -127,7 +129,7 @@ def _exclusive(path: Path, is_served: Callable[[], bool]) -> Iterator[bool]:
 
     A worker that has the lock and serves nothing is about to end: wait for it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield _locked(descriptor, is_served)

@@ -70,6 +70,7 @@ def read_config(data: Mapping[str, Any]) -> model.FullConfig:
             hint="`runyard letitride init` writes one to start from",
         )
     given = _without_empty(data)
+    _refuse_broken_text(given)
     _refuse_known(given)
     _refuse_unknown(given, model.FullConfig, "")
     try:
@@ -106,6 +107,28 @@ def _without_empty(data: Mapping[str, Any]) -> dict[str, Any]:
             for k, v in metadata.items()
         }
     return found
+
+
+def _refuse_broken_text(data: dict[str, Any]) -> None:
+    """Refuse text with half of a surrogate pair, which can be neither recorded nor shown."""
+    waiting: list[tuple[str, Any]] = [("", data)]
+    seen: set[int] = set()  # YAML can repeat a part many times, or inside itself
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                refuse(path, value, "not valid Unicode", "write the character itself")
+        elif isinstance(value, Mapping | list | tuple) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, Mapping):
+                shown = {key: ascii(key)[1:-1] if isinstance(key, str) else key for key in value}
+                places = [f"{path}.{shown[key]}" if path else f"{shown[key]}" for key in value]
+                waiting += zip(places, value, strict=True)
+                waiting += zip(places, value.values(), strict=True)
+            else:
+                waiting += [(f"{path}[{at}]", item) for at, item in enumerate(value)]
 
 
 def _refuse_known(data: dict[str, Any]) -> None:
