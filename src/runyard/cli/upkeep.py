@@ -243,16 +243,27 @@ def _rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
         }
     known = set(names.values())
     folders = [path for path in (yard.folder / "batches").glob("*") if path.is_dir()]
-    for folder in folders:
-        size, touched = measure(folder)
-        if folder.name not in known and clock.now() - touched >= age:
-            yield folder, size
+    unknown = [(path, *measure(path)) for path in folders if path.name not in known]
+    orphans = [(path, size) for path, size, touched in unknown if clock.now() - touched >= age]
+    if orphans:
+        _refuse_damaged(yard)
+    yield from orphans
     idle = [folder for folder in folders if folder.name in known - busy]
     for space in old(idle, age):
         yield space.path, space.bytes
     for path in _left_behind(yard):
         with contextlib.suppress(FileNotFoundError):
             yield path, path.stat().st_size
+
+
+def _refuse_damaged(yard: Yard) -> None:
+    """A damaged store may have lost the row of a batch whose folder it doesn't know."""
+    problem = next(iter(yard.store.check()), None)
+    if problem is not None:
+        raise StoreDamaged(
+            f"the store {yard.store.location} is damaged, and nothing is removed: {problem}",
+            hint="run `runyard doctor`",
+        )
 
 
 def _left_behind(yard: Yard) -> list[Path]:
