@@ -93,7 +93,7 @@ def _story(yard: Yard, name: str, number: int, attempt: int | None) -> dict[str,
 
     recorded = batch_with(yard, name, number)
     with yard.store.snapshot() as view:
-        row = view.outcome(recorded.id, number)
+        row = recorded.outcome(view, number)
         earlier = view.attempts(recorded.id, number)
         labels = recorded.labels(view, number)
     attempts = _attempts(yard.printed(name, number), earlier, attempt)

@@ -96,7 +96,7 @@ class Rerun:
         self._session = session
         self._number = number
         with yard.store.snapshot() as view:
-            row = view.outcome(recorded.id, number)
+            row = recorded.outcome(view, number)
             self._listed = recorded.task(view, number) if recorded.listed else None
             stored = view.task(recorded.id, number) if recorded.listed else None
             self._labels = recorded.labels(view, number)

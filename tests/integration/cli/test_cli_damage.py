@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from command_line import Call
 
+import runyard as ry
+from runyard.errors import StoreDamaged
+
 PAGE = 4096
 
 
@@ -49,3 +52,28 @@ def test_gc_removes_no_batch_folder_beside_a_damaged_store(cli: Call, tmp_path: 
     assert refused.code == 3
     assert "nothing is removed" in refused.err
     assert orphan.exists()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_outcome_that_the_store_has_lost_is_damage_and_no_unfinished_task(
+    cli: Call, tmp_path: Path, listed: bool
+) -> None:
+    with ry.Yard(tmp_path / ".runyard") as yard:
+        tasks = [ry.Task(str, {"object": n}) for n in range(3)]
+        grid = ry.grid(str, object=range(3), name="d")
+        yard.run(ry.tasks(tasks, name="d") if listed else grid, backend="serial")
+    lose_a_row(tmp_path / ".runyard" / "yard.db", "outcomes")
+    assert cli("logs", "d/1").code == 0
+    for words in (["logs", "d/2"], ["repro", "d/2"], ["doctor"]):
+        answer = cli(*words)
+        assert answer.code == 3, words
+        assert "unfinished" not in answer.out
+    with ry.Yard(tmp_path / ".runyard") as yard, pytest.raises(StoreDamaged, match="d/2"):
+        yard.results("d").outcome(2)
+
+
+def test_doctor_finds_printed_text_that_the_store_has_lost(cli: Call, tmp_path: Path) -> None:
+    cli("run", "builtins:print", "--set", "end=text", "--name", "d", "--backend", "serial")
+    assert "text" in cli("logs", "d/0").out
+    lose_a_row(tmp_path / ".runyard" / "yard.db", "outputs")
+    assert cli("doctor").code == 3
