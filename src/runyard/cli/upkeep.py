@@ -202,15 +202,18 @@ def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
 
 def _check_logs(folder: Path, found: YardCheck) -> None:
     batches = folder / "batches"
-    paths = [*batches.glob("*/events.jsonl"), *batches.glob("*/tasks/*/events.jsonl")]
-    for path in sorted(paths):
-        found.logs += 1
+    folders = [*batches.glob("*"), *batches.glob("*/tasks/*")]
+    for path in sorted(folder / "events.jsonl" for folder in folders):
         try:
+            path.lstat()  # a link that leads nowhere is a log that can't be read
+            found.logs += 1
             _check_log(path, found)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except StoreDamaged as error:
             found.damaged_logs.append(error.message)
         except RunyardError as error:
-            found.unread.append(f"{path}: {error.message}")
+            found.unread.append(error.message)
         except OSError as error:
             found.unread.append(f"{path}: {error.strerror or error}")
 
