@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard import interrupts
 from runyard.cli.compared import ShownOutcome, difference, seen
 from runyard.cli.results import codec_option
 from runyard.cli.session import Session, examples, shared, style
@@ -139,7 +140,7 @@ class Rerun:
         follow_threads()
         enter(runner)
         try:
-            with _limit(None if pdb else self._timeout()):
+            with _signals_end_it(), _limit(None if pdb else self._timeout()):
                 made = runner.run(ready)
         finally:
             enter(None)
@@ -229,6 +230,28 @@ def _watched(target: TaskFunction) -> TaskFunction:
 
     watched: Callable[..., Any] = coroutine if target.is_coroutine else function
     return msgspec.structs.replace(target, function=watched)
+
+
+@contextlib.contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end this program; to the task, they would be errors of its own."""
+    from runyard.attempt.runner import StopNow
+
+    heard = [n for n in interrupts.SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
+    numbers: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        numbers.append(number)
+        raise StopNow
+
+    try:
+        with interrupts.handled(hear, heard):
+            yield
+    except StopNow:
+        interrupts.note_end()
+        if numbers[0] == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise
 
 
 @contextlib.contextmanager
