@@ -257,8 +257,7 @@ class Yard:
     def events(self, name: str, *, task: int | None = None) -> Iterator[dict[str, Any]]:
         """The events of a batch, or of one task, from its audit log."""
         self.recorded(name)
-        path = self.batch_folder(name) / "events.jsonl"
-        return read(path, task=task) if path.exists() else iter(())
+        return read(self.batch_folder(name) / "events.jsonl", task=task)
 
     def recorded(self, name: str) -> StoredBatch:
         """A batch as it is in the store."""

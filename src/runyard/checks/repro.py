@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from runyard import interrupts
 from runyard.attempt.context import enter, follow_threads
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.attempt.load import load
@@ -38,7 +39,7 @@ class Rerun:
         self._listed, self._content = None, None
         with yard.store.snapshot() as view:
             self.recorded.check_task(view, number)
-            row = view.outcome(self.recorded.id, number)
+            row = self.recorded.outcome(view, number)
             if self.recorded.listed:
                 self._listed = self.recorded.task(view, number)
                 stored = view.task(self.recorded.id, number)
@@ -72,7 +73,7 @@ class Rerun:
         follow_threads()
         enter(runner)
         try:
-            with _limit(None if pdb else self._timeout()):
+            with _signals_end_it(), _limit(None if pdb else self._timeout()):
                 made = runner.run(ready)
         finally:
             enter(None)
@@ -156,6 +157,28 @@ def _watched(target: TaskFunction) -> TaskFunction:
 
     watched: Callable[..., Any] = coroutine if target.is_coroutine else function
     return msgspec.structs.replace(target, function=watched)
+
+
+@contextlib.contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end this program; to the task, they would be errors of its own."""
+    from runyard.attempt.runner import StopNow
+
+    heard = [n for n in interrupts.SIGNALS if signal.getsignal(n) != signal.SIG_IGN]
+    numbers: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        numbers.append(number)
+        raise StopNow
+
+    try:
+        with interrupts.handled(hear, heard):
+            yield
+    except StopNow:
+        interrupts.note_end()
+        if numbers[0] == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise
 
 
 @contextlib.contextmanager

@@ -90,15 +90,18 @@ def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
 
 def _check_logs(folder: Path, found: YardCheck) -> None:
     batches = folder / "batches"
-    paths = [*batches.glob("*/events.jsonl"), *batches.glob("*/tasks/*/events.jsonl")]
-    for path in sorted(paths):
-        found.logs += 1
+    folders = [*batches.glob("*"), *batches.glob("*/tasks/*")]
+    for path in sorted(folder / "events.jsonl" for folder in folders):
         try:
+            path.lstat()  # a link that leads nowhere is a log that can't be read
+            found.logs += 1
             _check_log(path, found)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except StoreDamaged as error:
             found.damaged_logs.append(error.message)
         except RunyardError as error:
-            found.unread.append(f"{path}: {error.message}")
+            found.unread.append(error.message)
         except OSError as error:
             found.unread.append(f"{path}: {error.strerror or error}")
 
@@ -148,16 +151,27 @@ def rubbish(yard: Yard, age: float) -> Iterator[tuple[Path, int]]:
         }
     known = set(names.values())
     folders = [path for path in (yard.folder / "batches").glob("*") if path.is_dir()]
-    for folder in folders:
-        size, touched = measure(folder)
-        if folder.name not in known and clock.now() - touched >= age:
-            yield folder, size
+    unknown = [(path, *measure(path)) for path in folders if path.name not in known]
+    orphans = [(path, size) for path, size, touched in unknown if clock.now() - touched >= age]
+    if orphans:
+        _refuse_damaged(yard)
+    yield from orphans
     idle = [folder for folder in folders if folder.name in known - busy]
     for space in old(idle, age):
         yield space.path, space.bytes
     for path in _left_behind(yard):
         with contextlib.suppress(FileNotFoundError):
             yield path, path.stat().st_size
+
+
+def _refuse_damaged(yard: Yard) -> None:
+    """A damaged store may have lost the row of a batch whose folder it doesn't know."""
+    problem = next(iter(yard.store.check()), None)
+    if problem is not None:
+        raise StoreDamaged(
+            f"the store {yard.store.location} is damaged, and nothing is removed: {problem}",
+            hint="run `runyard doctor`",
+        )
 
 
 def _left_behind(yard: Yard) -> list[Path]:

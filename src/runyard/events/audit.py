@@ -9,6 +9,7 @@ batch runs, so a power cut may leave a torn tail, which is repaired when the log
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -23,7 +24,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from runyard import clock, faults
-from runyard.errors import DISK_FULL, NotFound, StoreDamaged, StoreError, StoreFull
+from runyard.errors import (
+    DISK_FULL,
+    NotFound,
+    StoreDamaged,
+    StoreError,
+    StoreForbidden,
+    StoreFull,
+)
 from runyard.events.plain import json_safe
 from runyard.events.redact import Redactor
 from runyard.modes import make_folder
@@ -227,15 +235,31 @@ def repair(path: Path) -> AuditReport:
 
 
 def _opened(path: Path) -> BinaryIO:
-    return open(_descriptor(path, os.O_RDONLY), "rb")
+    try:
+        return open(_descriptor(path, os.O_RDONLY), "rb")
+    except FileNotFoundError as error:
+        if not path.is_symlink():
+            raise
+        raise StoreError(f"can't read the audit log {path}: its link leads nowhere") from error
+    except PermissionError as error:
+        raise StoreForbidden(
+            f"can't read the audit log {path}: {error.strerror}", hint="Ask its owner for access."
+        ) from error
+    except OSError as error:
+        raise StoreError(f"can't read the audit log {path}: {error.strerror or error}") from error
 
 
 def _descriptor(path: Path, flags: int) -> int:
     """Open a regular file; anything that could block, such as a pipe, is refused."""
-    found = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-    if stat.S_ISREG(os.fstat(found).st_mode):
-        return found
-    os.close(found)
+    try:
+        found = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(found).st_mode):
+            return found
+        os.close(found)
     raise StoreDamaged(f"{path} is not an audit log: it is no regular file.", hint="Move it away.")
 
 

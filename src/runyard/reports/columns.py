@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 FORMAT = 3
 CHUNK = 65_536
 MOST_METRICS = 500
+PADDED = 1 << 20
+"""Up to this number, and `TIMES` the last outcome's, tasks without an outcome have a place."""
+
+TIMES, MOST_GAP = 8, 1 << 26
 FIXED = {"status": "u1", "attempt": "u4", "started": "f8", "seconds": "f8", "worker": "i8"}
 """The columns of every outcome; tasks without one have status 0."""
 
@@ -64,6 +68,7 @@ class Columns:
         self._sums: dict[str, int] = index["sums"]
         self._checked: set[str] = set()
         self.total: int = index["total"]
+        """How many tasks have a place: all, unless far more are planned than have an outcome."""
         self.names: tuple[str, ...] = tuple(index["metrics"])
         self.fields: dict[str, int] = index["fields"]
         """Every field that a completed task returned, and what it holds."""
@@ -227,6 +232,11 @@ class _Writer:
 
     def write(self, start: int, rows: list[OutcomeRow]) -> None:
         """Write the outcomes of tasks from `start` on, at most `CHUNK` of them."""
+        if start - self._fixed["status"].length > MOST_GAP:
+            raise UsageError(
+                f"task {rows[0].task:,} has an outcome, and more than {MOST_GAP:,} before it don't",
+                hint="outcomes this far apart can be listed and exported as rows, not summarised",
+            )
         at = np.array([row.task for row in rows]) - start
         for name, column in self._fixed.items():
             field = OutcomeRow._fields.index(name)
@@ -251,7 +261,8 @@ class _Writer:
         """Bring all columns to one length; return the index."""
         columns = {f"_{name}": column for name, column in self._fixed.items()}
         columns |= {str(at): column for at, column in enumerate(self._metrics.values())}
-        total = max(total, *(column.length for column in columns.values()))
+        end = max(column.length for column in columns.values())
+        total = max(end, min(total, max(PADDED, TIMES * end)))
         for column in columns.values():
             column.pad(total)
         sums = {name: column.checksum for name, column in columns.items()}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
+from runyard.reports.columns import PADDED, TIMES
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
 from runyard.spec.codec import encode
@@ -58,9 +59,10 @@ class CompareOptions(TypedDict, total=False):
 class Part:
     """The tasks of one side: a batch, or those of a batch that share a value."""
 
-    def __init__(self, result: Result, pick: Pick) -> None:
+    def __init__(self, result: Result, pick: Pick, planned: int | None = None) -> None:
         self._columns = result.columns
         self._pick = pick
+        self._planned = planned  # how many tasks it has; None: those that are picked
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -91,14 +93,16 @@ class Part:
         """What became of its tasks: which have a number, and which of these are compared."""
         states = self.states
         many = np.count_nonzero
+        there = int(many(states != NO_TASK))
+        tasks = there if self._planned is None else self._planned
         return Side(
-            tasks=int(many(states != NO_TASK)),
+            tasks=tasks,
             compared=int(many(kept)),
             no_partner=int(many(finite & ~kept)),
             not_a_number=int(many((states == COMPLETED) & ~finite)),
             failed=int(many(states == FAILED)),
             cancelled=int(many(states == CANCELLED)),
-            unfinished=int(many(states == 0)),
+            unfinished=int(many(states == 0)) + tasks - there,
         )
 
 
@@ -146,7 +150,7 @@ class Compared:
 
 def whole(result: Result) -> Part:
     """All tasks of a batch."""
-    return Part(result, lambda column, _: column)
+    return Part(result, lambda column, _: column, result.recorded.row.next_task)
 
 
 def groups_of(
@@ -154,6 +158,8 @@ def groups_of(
 ) -> Groups:
     """The groups of one batch by a parameter, its variant or its case; all, or some of them."""
     axis = coordinate(result.coordinates, by)
+    if len(axis.values) > (MOST_GROUPS if wanted is None else PADDED):
+        raise _too_many(by, len(axis.values))
     labels = _unique([text_of(value) for value in axis.values])
     chosen = {labels[at]: at for at in axis.order}
     if wanted is not None:
@@ -162,18 +168,16 @@ def groups_of(
             raise _not_among(unknown, chosen)
         chosen = {label: chosen[label] for label in wanted}
     if len(chosen) > MOST_GROUPS:
-        raise UsageError(
-            f"{by} has {len(chosen):,} values",
-            hint=f"compare by one with at most {MOST_GROUPS}, or select some with --only",
-        )
+        raise _too_many(by, len(chosen))
     _check_metric(metric, result)
     plan, number = result.recorded.plan, axis.axis
     if plan is None or number is None:
         codes = axis.codes(0, result.columns.total)
         parts = {label: _with_code(result, codes, at) for label, at in chosen.items()}
         return Groups(parts, False, metric)
-    cube = _Cube(plan, plan.replicates)
-    parts = {label: Part(result, cube.picker(number, at)) for label, at in chosen.items()}
+    total = result.columns.total
+    cube = _Cube(plan, _replicates(plan, total), total)
+    parts = {label: cube.part(result, number, at) for label, at in chosen.items()}
     others = [a for at, a in enumerate(plan.axes, start=1) if at != number]
     paired = plan.common_random_numbers or any(len(a.values) > 1 for a in others)
     return Groups(parts, paired, metric)
@@ -190,8 +194,9 @@ def groups_of_two(a: Result, b: Result, metric: str | None) -> Groups:
         return unpaired
     if a.seed != b.seed and all(len(axis.values) == 1 for axis in mine.axes):
         return unpaired
-    most = max(mine.replicates, theirs.replicates)
-    parts = {r.name: Part(r, _Cube(p, most).picker()) for r, p in ((a, mine), (b, theirs))}
+    both = [(r, p, r.columns.total) for r, p in ((a, mine), (b, theirs))]
+    most = max(_replicates(plan, total) for _, plan, total in both)
+    parts = {r.name: _Cube(plan, most, total).part(r) for r, plan, total in both}
     return Groups(parts, True, metric)
 
 
@@ -253,6 +258,13 @@ def _too_few(about: About, paired: bool, sides: tuple[Side, Side]) -> str:
     return f"{said} of {about.metric}" + (f" (left out: {left_out})" if left_out else "")
 
 
+def _too_many(by: str, values: int) -> UsageError:
+    return UsageError(
+        f"{by} has {values:,} values",
+        hint=f"compare by one with at most {MOST_GROUPS}, or select some with --only",
+    )
+
+
 def _check_metric(metric: str | None, *results: Result) -> None:
     """Refuse a metric that none of them has, unless no task of theirs has returned a number."""
     known = [result for result in results if result.columns.names]
@@ -261,23 +273,42 @@ def _check_metric(metric: str | None, *results: Result) -> None:
 
 
 class _Cube:
-    """A plan's tasks by replicate and by each axis; a grown or shorter plan leaves gaps."""
+    """A plan's tasks by replicate and by each axis; a grown or shorter plan leaves gaps.
 
-    def __init__(self, plan: Plan, replicates: int) -> None:
+    Tasks from `total` on have no place in the columns, and are gaps, too.
+    """
+
+    def __init__(self, plan: Plan, replicates: int, total: int) -> None:
+        self._plan = plan
         self._sides = replicates, *(len(axis.values) for axis in plan.axes)
         self._tasks: Codes | None = None  # by place, -1 in gaps; None: in order, without gaps
-        if len(plan.boxes) == 1 and replicates == plan.replicates:
+        if len(plan.boxes) == 1 and plan.boxes[0].size == total == math.prod(self._sides):
             return
+        planned = _planned(plan, 0, None)
+        if total < planned and math.prod(self._sides) > max(PADDED, TIMES * total):
+            raise UsageError(
+                f"one replicate has {math.prod(self._sides[1:]):,} tasks, and {total:,} tasks at "
+                "most have an outcome: too few to compare",
+                hint="run more of the batch, or plan fewer parameters",
+            )
         self._tasks = np.full(self._sides, -1)
         start = 0
         for box in plan.boxes:
-            part = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
-            shape = self._tasks[part].shape
-            self._tasks[part] = np.arange(start, start + box.size).reshape(shape)
+            high = (min(box.high[0], replicates), *box.high[1:])
+            if start < total and box.low[0] < high[0]:
+                part = tuple(slice(*span) for span in zip(box.low, high, strict=True))
+                shape = self._tasks[part].shape
+                self._tasks[part] = np.arange(start, start + math.prod(shape)).reshape(shape)
             start += box.size
+        self._tasks[self._tasks >= total] = -1
 
-    def picker(self, axis: int = 0, at: int | slice = slice(None)) -> Pick:
-        """Picks the values at one position of an axis, or all, out of a column."""
+    def part(self, result: Result, axis: int = 0, at: int | None = None) -> Part:
+        """The tasks at one position of an axis, or all."""
+        pick = self._picker(axis, slice(None) if at is None else at)
+        return Part(result, pick, _planned(self._plan, axis, at))
+
+    def _picker(self, axis: int, at: int | slice) -> Pick:
+        """Picks their values out of a column."""
 
         def flat(cube: Array) -> Array:
             return np.moveaxis(cube, axis, 0)[at].reshape(-1)
@@ -286,6 +317,26 @@ class _Cube:
             return lambda column, _: flat(column.reshape(self._sides))
         tasks = flat(self._tasks)
         return lambda column, missing: np.where(tasks < 0, missing, column[tasks])
+
+
+def _replicates(plan: Plan, total: int) -> int:
+    """How many replicates the first tasks of a plan reach into."""
+    most, start = 0, 0
+    for box in plan.boxes:
+        inside = min(box.size, total - start)
+        if inside > 0:
+            each = box.size // (box.high[0] - box.low[0])
+            most = max(most, box.low[0] + -(-inside // each))
+        start += box.size
+    return most
+
+
+def _planned(plan: Plan, axis: int, at: int | None) -> int:
+    """How many tasks a plan has at one position of an axis, or in all."""
+    if at is None:
+        return sum(box.size for box in plan.boxes)
+    boxes = [box for box in plan.boxes if box.low[axis] <= at < box.high[axis]]
+    return sum(box.size // (box.high[axis] - box.low[axis]) for box in boxes)
 
 
 def _with_code(result: Result, codes: Codes, code: int) -> Part:

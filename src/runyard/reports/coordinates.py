@@ -75,9 +75,9 @@ def coordinates(view: Snapshot, recorded: StoredBatch) -> dict[str, Coordinate]:
 def _on_axis(
     plan: Plan, axis: int, name: str, values: Sequence[Any], order: Sequence[int] | None
 ) -> Coordinate:
-    distinct, codes = _distinct(values)
+    distinct, codes = (values, None) if isinstance(values, range) else _distinct(values)
     every = range(len(distinct))
-    if len(distinct) == len(values):
+    if codes is None or len(distinct) == len(values):
         return Coordinate(name, distinct, partial(positions, plan, axis), order or every, axis)
     return Coordinate(name, distinct, lambda *span: codes[positions(plan, axis, *span)], every)
 
@@ -103,8 +103,6 @@ def _names(axis: Axis) -> list[tuple[str, Sequence[Any]]]:
 
 
 def _distinct(values: Sequence[Any]) -> tuple[Sequence[Any], Codes]:
-    if isinstance(values, range):
-        return values, np.arange(len(values))
     numbers: dict[bytes, int] = {}
     codes = [numbers.setdefault(encode(value), len(numbers)) for value in values]
     firsts = dict(zip(reversed(codes), reversed(values), strict=True))

@@ -20,7 +20,7 @@ from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored, digest_
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
 from runyard.store.base import Snapshot, Store
-from runyard.store.stored_batch import StoredBatch, known
+from runyard.store.stored_batch import StoredBatch, known, lost
 
 if TYPE_CHECKING:
     import polars
@@ -164,7 +164,7 @@ class Result:
     def outcome(self, task: int) -> Outcome:
         """One task's outcome."""
         with self._reading() as (view, recorded):
-            row = view.outcome(recorded.id, task)
+            row = recorded.outcome(view, task)
             if row is None:
                 raise NotFound(f"task {self.name}/{task} has no outcome")
             return self._outcome(view, recorded, row)
@@ -333,15 +333,15 @@ class Result:
             count = 0
             for count, row in enumerate(view.outcomes(recorded.id), start=1):
                 if row.task != count - 1 and recorded.row.next_task == recorded.row.total:
-                    raise _missing(recorded.name, count - 1)
+                    raise lost(recorded.name, count - 1)
                 yield digest_content(row)
             if count != recorded.row.total:
-                raise _missing(recorded.name, count)
+                raise lost(recorded.name, count)
             return
         for task in order:
             found = view.outcome(recorded.id, task)
             if found is None:
-                raise _missing(recorded.name, task)
+                raise lost(recorded.name, task)
             yield digest_content(found)
 
 
@@ -365,12 +365,6 @@ def _all_rows(
 def _has_all(recorded: StoredBatch) -> bool:
     """Whether every number up to the last one has an outcome."""
     return not recorded.row.pending and recorded.row.next_task == recorded.row.total
-
-
-def _missing(name: str, task: int) -> StoreDamaged:
-    return StoreDamaged(
-        f"the outcome of {name}/{task} was recorded and is gone", hint="run `runyard doctor`"
-    )
 
 
 def codes_of(status: Status | str | None) -> Sequence[int] | None:

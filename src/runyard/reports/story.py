@@ -27,7 +27,7 @@ def task_story(
     name = f"{recorded.name}/{number}"
     with store.snapshot() as view:
         recorded.check_task(view, number)
-        row = view.outcome(recorded.id, number)
+        row = recorded.outcome(view, number)
         earlier = view.attempts(recorded.id, number)
         labels = recorded.labels(view, number)
     attempts = _attempts(printed, earlier, attempt)

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runyard.errors import DISK_FULL, StoreFull, UsageError
+from runyard.plaintext import plain
 
 _MOST_LINKS = 40
 
@@ -20,7 +21,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """A path to write to; its content replaces the file `path` when the block ends.
 
     A symbolic link stays: its target is replaced. Pipes and devices are written to, and so are open
-    files of this process under names such as /dev/stdout.
+    files of this process under names such as /dev/stdout. What goes to a terminal is escaped.
     """
     try:
         opened = _opened(path)
@@ -59,7 +60,14 @@ def _pouring(opened: int) -> Iterator[Path]:
         partial = Path(scratch, "whole")
         yield partial
         with partial.open("rb") as made:
-            shutil.copyfileobj(made, end)
+            if end.isatty():
+                end.writelines(map(_shown, made))
+            else:
+                shutil.copyfileobj(made, end)
+
+
+def _shown(line: bytes) -> bytes:
+    return plain(line.decode("utf-8", "backslashreplace")).encode()
 
 
 def _opened(path: Path) -> int | None:

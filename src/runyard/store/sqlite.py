@@ -29,6 +29,7 @@ from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
 from runyard.store.reading import SqlSnapshot
+from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sql import SqlTransaction
 from runyard.store.statements import for_sqlite
@@ -43,6 +44,10 @@ _NO_DAMAGE = {
 }  # fmt: skip
 """Errors that prevent reading a store and don't mean that it is damaged."""
 
+_BATCHES_TWICE = """
+    SELECT (SELECT count(*) FROM batches NOT INDEXED),
+        (SELECT count(*) FROM batches INDEXED BY batches_name)
+"""
 _STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
 _INSERT = (
@@ -65,6 +70,25 @@ class SqliteSnapshot(SqlSnapshot):
 
     def stream(self, text: str) -> Iterable[tuple[Any, ...]]:
         return self._driver.execute(text)
+
+    def batch(self, name: str) -> BatchRow | None:
+        found = super().batch(name)
+        if found is None:
+            self._check_batches()
+        return found
+
+    def batches(self) -> list[BatchRow]:
+        self._check_batches()
+        return super().batches()
+
+    def _check_batches(self) -> None:
+        """Raise if the table of batches or its index has lost a row, which no checksum shows."""
+        rows, names = self.run(_BATCHES_TWICE).fetchone()
+        if rows != names:
+            raise StoreDamaged(
+                f"the store is damaged: it has {rows} batches, and the names of {names}",
+                hint="run `runyard doctor`",
+            )
 
 
 class SqliteTransaction(SqliteSnapshot, SqlTransaction):

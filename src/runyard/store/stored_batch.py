@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from runyard.errors import BadSpec, NotFound, StoreError
+from runyard.errors import BadSpec, NotFound, StoreDamaged, StoreError
 from runyard.spec.batch import Batch, ListedTask, decode_listed
 from runyard.spec.codec import decode, encode
 from runyard.spec.names import did_you_mean
 from runyard.spec.options import SPECS, Options
-from runyard.spec.outcome import decoding_stored
+from runyard.spec.outcome import OutcomeRow, decoding_stored
 from runyard.spec.plan import Plan
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot
-from runyard.store.rows import BatchRow
+from runyard.store.rows import BatchRow, unclaimed
 
 
 def known(view: Snapshot, name: str) -> BatchRow:
@@ -114,6 +114,21 @@ class StoredBatch:
             return
         raise NotFound(f"there is no task {self.name}/{task}", hint=hint)
 
+    def outcome(self, view: Snapshot, task: int) -> OutcomeRow | None:
+        """The outcome of a task; raises if it was recorded and is gone."""
+        row = view.outcome(self.id, task)
+        if row is None and self._has_ended(view, task):
+            raise lost(self.name, task)
+        return row
+
+    def _has_ended(self, view: Snapshot, task: int) -> bool:
+        """Whether a task is neither waiting nor held by an engine."""
+        if self.listed:
+            return view.task(self.id, task) is not None and view.queued(self.id, task) is None
+        now = view.batch_by_id(self.id)
+        held = view.claims(self.id)
+        return now is not None and task >= 0 and bool(unclaimed([task], now.frontier, held))
+
     def params(self, view: Snapshot, task: int) -> dict[str, Any]:
         """The parameters of a task."""
         if self.plan is not None:
@@ -135,6 +150,13 @@ class StoredBatch:
             raise IndexError(task)
         with decoding_stored(f"task {self.name}/{task}"):
             return decode_listed(row.content)
+
+
+def lost(name: str, task: int) -> StoreDamaged:
+    """The error for an outcome that is missing."""
+    return StoreDamaged(
+        f"the outcome of {name}/{task} was recorded and is gone", hint="run `runyard doctor`"
+    )
 
 
 def identity_of(batch: Batch) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -173,6 +174,10 @@ def test_logs_that_may_not_be_read_or_mended_are_no_damaged_ones(folder: Path) -
     assert "events.jsonl: Permission denied" in said.out
     assert "damaged" not in said.out
     assert "is intact: the store" not in said.out
+    logs, report = runyard(folder, ["logs", "b/1"], ["report", "b", "-o", "../out.html"])
+    assert (logs.code, "events.jsonl: Permission denied" in logs.err) == (3, True), logs
+    assert "unexpected" not in logs.err
+    assert report.code == 0, report
 
 
 def test_a_reading_during_which_somebody_began_to_write_is_refused(
@@ -195,6 +200,14 @@ ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         lambda y: _replaced(y / "batches/b/events.jsonl", os.mkfifo), 3, "no regular file"),
     "a folder for a log": (
         lambda y: _replaced(y / "batches/b/events.jsonl", os.mkdir), 3, "no regular file"),
+    "a socket for a log": (
+        lambda y: _replaced(y / "batches/b/events.jsonl", _socket), 3, "no regular file"),
+    "a loop for a log": (
+        lambda y: _replaced(y / "batches/b/events.jsonl", lambda path: path.symlink_to(path)),
+        3, "can't read the audit log"),
+    "a link to nothing for a log": (
+        lambda y: _replaced(y / "batches/b/events.jsonl", lambda path: path.symlink_to("gone")),
+        3, "leads nowhere"),
     "zeros for a log": (
         lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3, "None of its 900"),
     "other text for a log": (
@@ -207,6 +220,11 @@ ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         lambda y: [os.mkfifo(y / "run" / name) for name in ("77.alive", "78.slots")], 0, "intact"),
     "a pipe for a lock": (lambda y: _replaced(y / "yard.lock", os.mkfifo), 0, "intact"),
 }  # fmt: skip
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
 
 
 def _replaced(path: Path, by: Callable[[Path], object]) -> None:
@@ -225,6 +243,15 @@ def test_doctor_waits_for_nothing_and_calls_nothing_whole_that_is_not(
     assert (answer, says in out + err) == (code, True), out + err
     assert "unexpected" not in err
     assert ("is intact: the store" in out) == (code == 0)
+    log = place / "batches/b/events.jsonl"
+    if not log.is_file() or log.is_symlink():
+        answer, out, err = call(capfd, "logs", "b/1", "--yard", str(place))
+        assert (answer, "events.jsonl" in err, "unexpected" in err) == (3, True, False), err
+        page = folder / "out.html"
+        answer, _, err = call(capfd, "report", "b", "-o", str(page), "--yard", str(place))
+        assert (answer, "events.jsonl" in page.read_text()) == (0, True), err
+    if log.is_symlink():
+        log.unlink()
 
 
 def test_what_can_not_be_decoded_is_not_whole(

@@ -117,3 +117,21 @@ def test_cancel_ends_running_tasks_too(project: Project) -> None:
     again = project("retry", "g", "--status", "cancelled", "--json")
     assert again.code == 0, again.err
     assert again.last["completed"] == 10
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+def test_a_signal_ends_a_rerun_and_is_no_error_of_its_task(
+    project: Project, number: signal.Signals, code: int
+) -> None:
+    project.open_gate()
+    project("run", "jobs:gated", "--set", "x=1", "--name", "g")
+    (project.folder / "go").unlink()
+    (project.folder / "marks" / "1").unlink()
+    process = project.start("repro", "g/0")
+    until(project.marks)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert not project.said("Traceback")

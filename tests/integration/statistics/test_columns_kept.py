@@ -17,6 +17,7 @@ import runyard as ry
 from runyard.errors import NotFound, StoreDamaged, UsageError
 from runyard.reports import columns as columns_module
 from runyard.reports.columns import read_columns
+from runyard.reports.comparing import compare_groups, groups_of, groups_of_two
 
 
 def finished(yard: ry.Yard, **more: Any) -> ry.Result:
@@ -259,3 +260,40 @@ def test_pickled_values_stay_closed_without_the_word(yard: ry.Yard) -> None:
     with pytest.raises(UsageError, match="pickled"):
         assert yard.results("b").columns
     assert yard.results("b", codec="pickle").columns.names == ("v",)
+
+
+@pytest.mark.parametrize("planned", [10**12, 10**18])
+def test_tasks_that_have_not_run_cost_no_room_on_the_disk(yard: ry.Yard, planned: int) -> None:
+    batch = ry.grid(drawn, x=[1.0, 2.0], replicates=planned // 2, name="b")
+    result = yard.run(batch, backend="serial", limit=5)
+    assert result.columns.total < 2**21
+    assert [group.summaries["v"].count for group in result.summaries(by="x")] == [3, 2]
+    (found,) = compare_groups(groups_of(result, "v", "x"), "v")
+    assert found.sides is not None
+    assert [side.tasks for side in found.sides] == [planned // 2] * 2
+    assert [side.compared + side.no_partner for side in found.sides] == [3, 2]
+    assert [side.unfinished for side in found.sides] == [planned // 2 - 3, planned // 2 - 2]
+    assert len(result.to_polars()) == 5
+
+
+def test_replicates_that_have_not_run_are_no_pairs_and_counted(yard: ry.Yard) -> None:
+    names = ("a", "b")
+    for name, replicates in zip(names, (10**12, 4), strict=True):
+        batch = ry.grid(drawn, x=[1.0, 2.0], replicates=replicates, seed=7, name=name)
+        yard.run(batch, backend="serial", limit=5)
+    a, b = (yard.results(name) for name in names)
+    (found,) = compare_groups(groups_of_two(a, b, "v"), "v")
+    assert (found.paired, found.n) == (True, 5)
+    assert found.sides is not None
+    assert [side.tasks for side in found.sides] == [2 * 10**12, 8]
+    assert [side.unfinished for side in found.sides] == [2 * 10**12 - 5, 3]
+
+
+def test_a_grid_with_too_many_values_is_summarised_and_not_compared(yard: ry.Yard) -> None:
+    batch = ry.grid(drawn, x=range(10**12), y=[1, 2], name="b")
+    result = yard.run(batch, backend="serial", limit=3)
+    assert result.summaries("v")[0].summaries["v"].count == 3
+    with pytest.raises(UsageError, match="values"):
+        groups_of(result, "v", "x")
+    with pytest.raises(UsageError, match="too few to compare"):
+        groups_of(result, "v", "y")

@@ -102,6 +102,20 @@ def test_a_device_is_written_into(tmp_path: Path) -> None:
     os.close(terminal)
 
 
+@pytest.mark.parametrize("name", ["its own name", "/dev/fd/{}", "/proc/self/fd/{}", "a link"])
+def test_what_goes_to_a_terminal_can_t_control_it(tmp_path: Path, name: str) -> None:
+    parent, terminal = os.openpty()
+    path = Path(os.ttyname(terminal) if name == "its own name" else name.format(terminal))
+    if name == "a link":
+        path = tmp_path / "link"
+        path.symlink_to(f"/dev/fd/{terminal}")
+    with whole_file(path) as place:
+        place.write_bytes(b"a,\xc3\xbc\x1b]0;title\x07\xff\r\nb\n")
+    assert os.read(parent, 100) == b"a,\xc3\xbc\\x1b]0;title\\x07\\xff\r\nb\r\n"
+    os.close(parent)
+    os.close(terminal)
+
+
 WRITE = """
 import sys
 from pathlib import Path

@@ -94,7 +94,7 @@ def alerts(context: ReportContext) -> Section | None:
     history = context.history
     parts: list[Html] = []
     if history.trouble:
-        damage = f"The audit log is damaged: {history.trouble}. "
+        damage = f"{history.trouble.rstrip('.')}. "
         rest = "Runs, retries and alerts after that point are missing; outcomes are not affected."
         parts.append(paragraph(damage, rest, class_="warning"))
     found = sorted(history.alerts.values(), key=lambda alert: (-alert.count, alert.first))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runyard.errors import RunyardError
+from runyard.errors import RunyardError, StoreDamaged
 from runyard.events import read
 from runyard.reports.html.blocks import cut
 
@@ -59,7 +59,7 @@ class RunHistory:
     retries: Counter[str] = field(default_factory=Counter)  # by error class
     retried: list[tuple[int, float]] = field(default_factory=list)  # engine, when; the first ones
     lost: list[tuple[int, float, int, str]] = field(default_factory=list)  # ... worker, why
-    trouble: str = ""  # what is wrong with the log
+    trouble: str = ""  # what is wrong with the log, and where, in a sentence
 
     def take(self, event: dict[str, Any]) -> None:
         """Take in one event."""
@@ -125,8 +125,10 @@ def read_history(path: Path) -> RunHistory:
     """Read the history, as far as the log is intact."""
     history = RunHistory()
     try:
-        for event in read(path) if path.exists() else ():
+        for event in read(path):
             history.take(event)
+    except StoreDamaged as error:
+        history.trouble = f"The audit log is damaged: {error.message}"
     except RunyardError as error:
-        history.trouble = error.message
+        history.trouble = f"Some of the history is missing: {error.message}"
     return history
