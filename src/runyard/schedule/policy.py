@@ -31,7 +31,7 @@ HANDOVER_SECONDS = 0.0005
 """About what it takes to send one task to a lane and to see that it has started."""
 
 CLAIM_SECONDS = 1.0
-CLAIM_MAX = 65_536
+CLAIM_MAX = 262_144
 LIST_MAX = 16_384
 """Tasks in one claim. Those of a list have a row each, so that a large claim would take long."""
 
