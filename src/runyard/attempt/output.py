@@ -58,7 +58,7 @@ class OutputCapture:
 class SpoolOutput(OutputCapture):
     """Descriptors 1 and 2 of a worker process, redirected to spool files."""
 
-    LEARNING = 500
+    LEARNING = 200
     """After this many tasks, short ones are no longer checked for output that bypasses Python."""
 
     def __init__(self, spool: Path) -> None:

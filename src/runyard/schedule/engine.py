@@ -178,7 +178,8 @@ class Engine:
             run = Run(
                 self._store, batch, self._engine, self._backend, lanes, self._say,
                 budget=self._budget(view), submissions=submissions, preempted=self._preempted,
-                strict_order=self._starts_in_order(view), elapsed=self._elapsed,
+                strict_order=self._starts_in_order(view), redactor=self._redactor,
+                elapsed=self._elapsed,
             )  # fmt: skip
         return run, history
 

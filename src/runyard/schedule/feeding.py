@@ -77,12 +77,17 @@ class ClaimFeeder:
         return not self.is_waiting and clock.monotonic() < self._dry_until
 
     @property
-    def unclaimed(self) -> int:
-        """How many tasks this engine may still get, besides those it holds."""
+    def elsewhere(self) -> int:
+        """How many tasks without an outcome this engine does not hold."""
         if not self._run.reads_store:
             return 0
         held = sum(each.left for each in self._claims if not each.lost) + self._writer.backlog
-        return max(0, self._mailbox.counts.pending - held) // self._mailbox.engines
+        return max(0, self._mailbox.counts.pending - held)
+
+    @property
+    def unclaimed(self) -> int:
+        """How many tasks this engine may still get, besides those it holds."""
+        return self.elsewhere // self._mailbox.engines
 
     def _take_reply(self) -> bool:
         """Take in one reply; whether it brought tasks."""
@@ -123,4 +128,4 @@ class ClaimFeeder:
         low_water = policy.claim_size(mean, lanes, 1, 1 << 60, self._most) // 2
         if self._tasks.ready.size >= low_water:
             return False
-        return self.unclaimed > 0 or (self._is_idle and self._mailbox.counts.pending > 0)
+        return self.elsewhere > 0 or (self._is_idle and self._mailbox.counts.pending > 0)

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cached_property
 
 from runyard import clock
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, LossCause, Report
 from runyard.events import (
-    Redactor,
     ResultsRefused,
     TaskEmitted,
     TaskFailed,
@@ -59,10 +57,6 @@ class Lifecycle:
         self.cancelling = Cancelling(run, self.ready, self.in_flight, self._record_one)
         self.estimate = policy.DurationEstimate()
         self.has_failed_fast = False  # a task failed, and the batch stops at the first failure
-
-    @cached_property
-    def _redactor(self) -> Redactor:
-        return Redactor()
 
     # 1. Claimed and queued
 
@@ -330,7 +324,7 @@ class Lifecycle:
 
     def _redacted(self, row: OutcomeRow) -> tuple[OutcomeRow, ErrorInfo]:
         info = ErrorInfo.decode(row.error or b"")
-        clean = ErrorInfo(*(self._redactor.redact_text(part) for part in info))
+        clean = ErrorInfo(*(self._run.redactor.redact_text(part) for part in info))
         if clean != info:
             row = OutcomeRow.with_checksum(self._run.id, *row[:4], clean.encode(), *row[5:8])
         return row, clean

@@ -198,7 +198,7 @@ class Loop:
         stays = self._ending is None and submissions is not None and not submissions.is_done
         if stays:
             return False
-        is_all_sent = not self._tasks.ready.size and not self._feeder.unclaimed
+        is_all_sent = not self._tasks.ready.size and not self._feeder.elsewhere
         if is_all_sent or not (self._tasks.in_flight or self._tasks.ready.size):
             writer.hurry()
         if self._tasks.in_flight:

@@ -7,8 +7,9 @@ from collections import deque
 CHUNK_SECONDS = 0.04
 """Work in one chunk: long enough to hide the round trip, short enough to report often."""
 
-LEAST_SECONDS = 0.0001
-"""Work that is not worth sharing: sending it to another lane takes as long."""
+SHORT_SECONDS = 1e-5
+LEAST_SECONDS = 0.0005
+"""This much work of short tasks is not worth sharing: to send it costs more than to run it."""
 
 TASK_SECONDS = 1e-6
 """What a task costs besides its own work, about."""
@@ -30,7 +31,7 @@ HANDOVER_SECONDS = 0.0005
 """About what it takes to send one task to a lane and to see that it has started."""
 
 CLAIM_SECONDS = 1.0
-CLAIM_MAX = 65_536
+CLAIM_MAX = 262_144
 LIST_MAX = 16_384
 """Tasks in one claim. Those of a list have a row each, so that a large claim would take long."""
 
@@ -47,7 +48,7 @@ def chunk_size(
     if mean is None:
         return 1
     by_time = int(distance * min(CHUNK_SECONDS / max(mean, 1e-9), CHUNK_MAX))
-    least = int(distance * LEAST_SECONDS / (mean + TASK_SECONDS))
+    least = int(distance * LEAST_SECONDS / (mean + TASK_SECONDS)) if mean < SHORT_SECONDS else 1
     by_share = max(left // (2 * lanes * depth), min(least, left))
     return max(1, min(by_time, by_share, known * GROWTH))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runyard.attempt.lane_status import LaneStatusFile
 from runyard.backends.base import Backend
-from runyard.events import Event, Notice
+from runyard.events import Event, Notice, Redactor
 from runyard.spec.options import Options
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch
@@ -32,6 +32,7 @@ class Run:
     submissions: Submissions | None = None  # tasks that this process adds during the run
     preempted: Callable[[Transaction], bool] | None = None  # whether something more urgent waits
     strict_order: bool = False  # tasks start exactly by priority, then by number
+    redactor: Redactor = field(default_factory=Redactor)  # of this process's secrets
     elapsed: float = 0.0  # seconds of the deadline that earlier engines of this run have used
 
     @property

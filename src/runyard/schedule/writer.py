@@ -23,7 +23,7 @@ from runyard.store.rows import AttemptRow
 COMMIT_SECONDS = 0.1
 """The least time between two commits; what comes in meanwhile is written together."""
 
-COMMIT_ROWS = 4096
+COMMIT_ROWS = 2048
 COMMIT_BYTES = 8 * 1024 * 1024
 """This many rows or bytes are committed without waiting for more."""
 

@@ -12,6 +12,7 @@ from runyard.schedule.policy import (
     CLAIM_MAX,
     GROWTH,
     LEAST_SECONDS,
+    SHORT_SECONDS,
     STALL_SECONDS,
     TASK_SECONDS,
     DurationEstimate,
@@ -70,7 +71,7 @@ def test_towards_the_end_every_lane_gets_a_share(
     mean: float, ready: int, lane_count: int, depth: int
 ) -> None:
     size = chunk_size(mean, 10**9, ready, lane_count, depth)
-    is_worth_sharing = size * (mean + TASK_SECONDS) > LEAST_SECONDS
+    is_worth_sharing = mean >= SHORT_SECONDS or size * (mean + TASK_SECONDS) > LEAST_SECONDS
     assert size == 1 or not is_worth_sharing or size * lane_count * depth <= ready
 
 
