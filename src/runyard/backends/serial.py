@@ -16,7 +16,7 @@ from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.program import ReadyTask
 from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
-from runyard.attempt.wire import Chunk, Emission, Job, Loss, LossCause, Report, Result
+from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, LossCause, Report, Result
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
 
@@ -38,20 +38,22 @@ class _SerialLane(InProcessLane):
         self.chunk, self._tasks = chunk, self.runner.program.tasks(chunk)
         self.begin(chunk)
 
-    def step(self) -> None:
-        """Run the chunk's next task, or finish it."""
+    def step(self) -> bool:
+        """Run the chunk's next task, or finish it; whether a task has failed."""
         assert self.chunk is not None
         failure: SystemFailure | None = None
         task = next(self._tasks, None) if self.may_start(self.chunk) else None
         if task is not None:
             try:
-                self.put_result(self._run(task, self.chunk.id))
-                return
+                made = self._run(task, self.chunk.id)
+                self.put_result(made)
+                return isinstance(made, Failure)
             except AttemptAborted as aborted:
                 failure = aborted.failure
         self._lane_status.idle(self.number)
         self.put(failure)
         self.chunk = None
+        return False
 
     def _run(self, task: ReadyTask, chunk: int) -> Result:
         before = enter(self.runner)
@@ -88,7 +90,8 @@ class SerialBackend(InProcessBackend[_SerialLane]):
         worked = False
         while self._has_work() and perf_counter() < until:
             worked = True
-            self._lane.step()
+            if self._lane.step():  # which may end the run
+                break
         return super().poll(0.0 if worked else timeout)
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:

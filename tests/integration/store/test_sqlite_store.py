@@ -20,7 +20,7 @@ import pytest
 from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
-from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError
+from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError, UsageError
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.store import open_store
@@ -96,7 +96,7 @@ def test_what_can_not_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "folder" / "yard.db").mkdir(parents=True)
     with pytest.raises(StoreError):
         open_store(tmp_path / "folder")
-    with pytest.raises(StoreError, match="mysql"):
+    with pytest.raises(UsageError, match="mysql"):
         open_store("mysql://user:secret@host/db")
 
 
