@@ -57,11 +57,12 @@ def _of_one_target(words: BatchArguments) -> Batch:
 
 
 def _from_file(path: Path) -> Batch:
+    from runyard.spaces import read_text
     from runyard.spec import toml
     from runyard.spec.batchfile import parse
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise BadBatchFile(f"there is no batch file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
