@@ -1,8 +1,9 @@
-"""Files that never end, given where a person's text is expected."""
+"""Files of the wrong kind: those that never end, and yards that are no folders."""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -28,3 +29,13 @@ def test_a_text_without_end_is_refused(
     said = cli(*COMMANDS[name])
     assert said.code == 2
     assert "it is longer than 1,048,576 characters" in said.err
+
+
+@pytest.mark.parametrize("words", [("status",), ("results", "b"), ("run", "a.toml"), ("doctor",)])
+def test_a_yard_that_is_no_folder_is_an_error(
+    words: tuple[str, ...], cli: Call, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = cli(*words, "--yard", "pipe")
+    assert said.code == 3
+    assert "pipe is a pipe" in said.err
