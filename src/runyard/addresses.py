@@ -2,16 +2,20 @@
 
     postgresql://user:password@host:port,host:port/database?key=value&sslpassword=…
 
-All code that prints an address, or text that may contain one, uses this module.
+All code that prints an address, or text that may contain one, uses this module. It also refuses
+what can be neither an address nor the folder of a yard.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from pathlib import Path
 from urllib.parse import unquote_plus
 
-from runyard.errors import UsageError
+from runyard.errors import StoreError, UsageError
 
 MASK = "***"
 _SHORTEST = 3
@@ -28,6 +32,8 @@ _MISSPELT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OUT_OF_PLACE = re.compile(r"(?:password|secret)\s*=", re.IGNORECASE)
+_FOLDER = "name the folder of a yard"
+_KINDS = ((stat.S_ISREG, "a file"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
@@ -53,7 +59,7 @@ def scrubbed(text: str, location: str | Path) -> str:
 
 
 def check(location: str | Path) -> None:
-    """Raise if an address can't be parsed, without showing it."""
+    """Raise if an address can't be parsed, without showing it, or a path leads to no folder."""
     scheme, sign, rest = str(location).partition("://")
     before, _, query = rest.partition("?")
     authority, _, path = before.partition("/")
@@ -77,6 +83,21 @@ def check(location: str | Path) -> None:
             hint="write postgresql://user:password@host:port/database; "
             "in a password write @ as %40, : as %3A, / as %2F, ? as %3F and % as %25",
         )
+    if not sign and str(location) != "memory:":
+        _check_folder(Path(location))
+
+
+def _check_folder(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        if number in (errno.ELOOP, errno.ENOTDIR):
+            raise StoreError(f"{path} is no folder: {os.strerror(number)}", hint=_FOLDER) from None
+        return  # it is missing, or can't be looked at, which opening it says
+    if not stat.S_ISDIR(mode):
+        kind = next((name for test, name in _KINDS if test(mode)), "a device")
+        raise StoreError(f"{path} is {kind}", hint=_FOLDER)
 
 
 def _without(rest: str, mask: str) -> str:

@@ -35,8 +35,8 @@ def _write(text: bytes, path: Path, *, strict: bool) -> bytes | None:
     """Write a stream to a file; returns its end if that fails, or raises a system error."""
     try:
         modes.make_folder(path.parent)
-        with open(path, "wb", opener=modes.opener) as file:
-            file.write(text)
+        path.touch(modes.FILE)
+        path.write_bytes(text)
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

@@ -84,12 +84,14 @@ def _read_document(
     _context: click.Context, _parameter: click.Parameter, given: str | None
 ) -> dict[str, Any] | None:
     """A JSON object, or the one in a file."""
+    from runyard.spaces import read_text
+
     if given is None:
         return None
     try:
-        text = given if given.lstrip().startswith("{") else Path(given).read_text()
+        text = given if given.lstrip().startswith("{") else read_text(Path(given))
         found = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise click.BadParameter(f"{given!r} is neither JSON nor a JSON file: {error}") from None
     if not isinstance(found, dict):
         raise click.BadParameter('write an object, as in {"env_vars": {"MODE": "fast"}}')

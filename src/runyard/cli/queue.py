@@ -20,6 +20,7 @@ from runyard.cli.values import assignments, value_of
 from runyard.errors import EngineError, UsageError
 from runyard.format import count
 from runyard.reports.formats import FORMATS
+from runyard.spaces import read_text
 
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
@@ -100,8 +101,7 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> None:
     FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
     """
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        tasks = json.loads(text)
+        tasks = json.loads(read_text(sys.stdin if file == "-" else Path(file)))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
     _perform(session, name_of_queue, "add_batch", tasks=tasks)

@@ -10,7 +10,7 @@ from typing import Any
 from runyard.attempt.load import load
 from runyard.attempt.shell import fields
 from runyard.errors import BadBatchFile, BadSpec
-from runyard.spaces import near
+from runyard.spaces import near, read_text
 from runyard.spec import batchfile, toml
 from runyard.spec.batch import Batch, grid
 from runyard.spec.task import Target, check_parameters, defaults_of
@@ -26,7 +26,7 @@ def batch_of_target(target: str) -> Batch:
 
 def _from_file(path: Path) -> Batch:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise BadBatchFile(f"there is no batch file {path}") from None
     except (OSError, UnicodeDecodeError) as error:

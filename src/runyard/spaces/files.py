@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -9,11 +10,26 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from runyard.errors import DISK_FULL, StoreFull, UsageError
 from runyard.plaintext import plain
 
+MOST_TEXT = 64 << 20
+"""The most characters of a text that a person, or a small program, writes."""
+
 _MOST_LINKS = 40
+
+
+def read_text(source: Path | TextIO) -> str:
+    """Read a text of at most `MOST_TEXT` characters; OSError if it is longer, or endless."""
+    if isinstance(source, Path):
+        with source.open(encoding="utf-8") as file:
+            return read_text(file)
+    text = source.read(MOST_TEXT + 1)
+    if len(text) > MOST_TEXT:
+        raise OSError(errno.EFBIG, f"it is longer than {MOST_TEXT:,} characters")
+    return text
 
 
 @contextmanager

@@ -48,8 +48,8 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
         from runyard.store.temporary import TemporaryStore
 
         return TemporaryStore()
+    addresses.check(location)
     if is_shared(location):
-        addresses.check(location)
         try:
             from runyard.store.postgres import PostgresStore
         except ImportError as error:
@@ -65,8 +65,6 @@ def open_store(location: str | Path, *, durable: bool = False, create: bool = Tr
         )
     from runyard.store.sqlite import SqliteStore
 
-    if Path(location).is_file():
-        raise StoreError(f"{location} is a file", hint="name the folder of a yard")
     path = Path(location) / "yard.db"
     if not create and not path.exists():
         raise NotFound(f"there is no yard at {location}", hint="name it with --yard PATH")

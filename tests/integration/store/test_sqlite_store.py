@@ -20,6 +20,7 @@ import pytest
 from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
+import runyard as ry
 from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError, UsageError
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import COMPLETED, FAILED
@@ -93,6 +94,14 @@ def test_what_can_not_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="file is a file"):
         open_store(tmp_path / "file")
+    (tmp_path / "round").symlink_to("round")
+    os.mkfifo(tmp_path / "pipe")
+    kinds = {"round": "no folder", "file/x": "no folder", "pipe": "a pipe", "/dev/null": "a device"}
+    for name, said in kinds.items():
+        with pytest.raises(StoreError, match=said):
+            open_store(tmp_path / name)
+        with pytest.raises(StoreError, match=said):
+            ry.Yard(tmp_path / name)
     (tmp_path / "folder" / "yard.db").mkdir(parents=True)
     with pytest.raises(StoreError):
         open_store(tmp_path / "folder")

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from runyard.errors import BadSpec, UsageError
+from runyard.spaces import read_text
 from runyard.spec import toml, units
 
 FILE = "agent.toml"
@@ -68,7 +69,7 @@ def read_settings(yard: Path) -> Settings:
     """Read a yard's settings; the defaults if it has none."""
     path = yard / FILE
     try:
-        found = toml.loads(path.read_text(encoding="utf-8"))
+        found = toml.loads(read_text(path))
         found["limits"] = {k: _limit(k, v) for k, v in found.get("limits", {}).items()}
         settings = msgspec.convert(found, Settings)
     except FileNotFoundError:

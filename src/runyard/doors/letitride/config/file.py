@@ -9,6 +9,7 @@ from typing import Any
 
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.errors import NotFound, RunyardError, UsageError
+from runyard.spaces import read_text
 from runyard.spec import toml
 
 
@@ -17,7 +18,7 @@ def read_file(path: str | Path) -> FullConfig:
     place = Path(path)
     reader = _READERS[_suffix(place)]
     try:
-        text = place.read_text(encoding="utf-8")
+        text = read_text(place)
     except FileNotFoundError:
         raise NotFound(
             f"file not found: {place}", hint="`runyard letitride init` writes one"

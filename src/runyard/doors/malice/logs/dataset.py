@@ -17,6 +17,7 @@ from typing import Any
 
 from runyard.doors.malice.logs.lines import AgentMessage
 from runyard.errors import NotFound, UsageError
+from runyard.spaces import read_text
 
 FOLDERS = ("", "events", "metrics", "debug")
 _NAME = re.compile(r"(?P<key>.*_p\d+_r(?P<run>\d+)_t(?P<tickets>\d+))(?:_.*)?\.jsonl")
@@ -130,8 +131,8 @@ def _summary_file(folder: Path) -> Path | None:
 
 def _summary(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = json.loads(read_text(path))
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="restore or remove it") from None
     if not isinstance(found, dict):
         raise UsageError(f"{path} is not the summary of a batch", hint="restore or remove it")
