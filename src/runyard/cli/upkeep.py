@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.session import Session, examples, shared, style
-from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
 from runyard.format import count
 from runyard.format import size as byte_size
 
@@ -188,8 +188,9 @@ def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
         if dead:
             dead = store.write(sweep)
         found.repaired += [f"engine {e.id} (pid {e.pid}) died: signed off" for e in dead]
-    except StoreForbidden:
-        found.left += [f"engine {e.id} (pid {e.pid}) died: you may not sign it off" for e in dead]
+    except (StoreForbidden, StoreFull) as error:
+        why = "you may not sign it off" if isinstance(error, StoreForbidden) else error.message
+        found.left += [f"engine {e.id} (pid {e.pid}) died: {why}" for e in dead]
         return
     for path in _left_behind(yard):
         try:
