@@ -11,7 +11,8 @@ from runyard.cli.results import codec_option
 from runyard.cli.running import (
     EXIT_USAGE,
     carry_out,
-    place_options,
+    hashing_as_recorded,
+    place_options_of_recorded,
     show_notices,
 )
 from runyard.cli.session import Session, examples, shared
@@ -37,7 +38,7 @@ SIGNALLED = 128
 @click.argument("batch", required=False)
 @option_flags(RESUME_FLAGS, defaults=False)
 @codec_option
-@place_options
+@place_options_of_recorded
 @shared
 def resume(
     session: Session,
@@ -81,7 +82,7 @@ def resume(
     help="Rerun tasks with this status.",
 )
 @codec_option
-@place_options
+@place_options_of_recorded
 @shared
 def retry(
     session: Session,
@@ -95,12 +96,13 @@ def retry(
     """
     with session.yard() as yard:
         yard.refuse_by_value(batch)
-        again = yard.retry(batch, status)
-        if not again:
-            raise NotFound(f"{batch} has no {status} tasks")
-        session.note(f"{batch}: rerunning {count(again, f'{status} task')}")
-        show_notices(session, yard, progress=where["progress"])
-        return _resume(session, yard, batch, **where)
+        with hashing_as_recorded(session, yard.recorded(batch), where["backend"]):
+            again = yard.retry(batch, status)
+            if not again:
+                raise NotFound(f"{batch} has no {status} tasks")
+            session.note(f"{batch}: rerunning {count(again, f'{status} task')}")
+            show_notices(session, yard, progress=where["progress"])
+            return _resume(session, yard, batch, **where)
 
 
 def _resume(
@@ -109,7 +111,8 @@ def _resume(
     name: str,
     **where: Any,
 ) -> int:
-    code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
+    with hashing_as_recorded(session, yard.recorded(name), where["backend"]):
+        code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
     hooks = hooks_of(yard.recorded(name))
     if hooks is not None and hasattr(hooks, "collect"):
         session.say(f"  files: {hooks.collect(yard, name).folder}")

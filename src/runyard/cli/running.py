@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,16 +13,19 @@ import click
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
-from runyard.spec.hash_seed import workers_seed
+from runyard.spec.hash_seed import VARIABLE, given_seed, pinned, workers_seed
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
     from runyard.reports.result import Result
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
+IN_WORKERS = ("processes", "ray")
+"""Backends whose tasks run outside of this process."""
 WHY = {
     "deadline": "deadline reached",
     "stopped": "stopped on request",
@@ -35,6 +40,36 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def place_options(function: Function) -> Function:
     """Give a command --backend, --workers, the flags of Ray, --progress and --durable."""
+    return _place_options(function, _pin_hash_seed)
+
+
+def place_options_of_recorded(function: Function) -> Function:
+    """The same for a command that continues batches, `hashing_as_recorded`."""
+    return _place_options(function, None)
+
+
+@contextlib.contextmanager
+def hashing_as_recorded(session: Session, recorded: StoredBatch, backend: str) -> Iterator[None]:
+    """Let tasks hash strings as the batch's last ones did, unless the user gives a seed.
+
+    Workers get the seed; for tasks that run in this process, the program restarts with it.
+    """
+    from runyard.store.versions import hash_seed_of
+
+    seed = given_seed() or pinned(hash_seed_of(recorded))
+    if backend not in IN_WORKERS:
+        session.pin_hash_seed(seed)
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = seed
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def _place_options(function: Function, on_backend: Callable[..., str] | None) -> Function:
     for option in reversed(
         [
             click.option(
@@ -42,7 +77,7 @@ def place_options(function: Function) -> Function:
                 type=click.Choice(BACKENDS),
                 default="processes",
                 show_default=True,
-                callback=_pin_hash_seed,
+                callback=on_backend,
                 help="Run tasks on this backend.",
             ),
             click.option(
@@ -189,7 +224,7 @@ def _tell_unencodable(session: Session, groups: list[FailureGroup]) -> None:
 
 def _pin_hash_seed(context: click.Context, parameter: click.Parameter, value: str) -> str:  # noqa: ARG001
     """Make tasks that run in this process hash strings as workers do."""
-    if value not in ("processes", "ray"):
+    if value not in IN_WORKERS:
         context.ensure_object(Session).pin_hash_seed(workers_seed())
     return value
 
