@@ -23,6 +23,9 @@ from chaos_run import (
 )
 from polling import eventually
 
+import runyard as ry
+from runyard.errors import StoreFull
+
 
 @pytest.mark.parametrize(("limits", "tasks"), [small([400_000], 3000), full(
     [120_000, 200_000, 300_000, 400_000, 500_000], 10_000
@@ -153,3 +156,19 @@ def _executed(scene: Scene, before: Photograph) -> int:
     """Where in the side file the last run begins: after the last first execution before it."""
     positions = {task: at for at, task in reversed(list(enumerate(scene.executions())))}
     return max((positions[task] for task in before.tasks), default=-1) + 1
+
+
+def test_a_full_disk_keeps_nothing_from_being_read(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 2 << 20) as mounted:
+        if not mounted:
+            pytest.skip("this user may not mount a file system")
+        place = tmp_path / "disk" / "yard"
+        with ry.Yard(place) as yard:
+            digest = yard.run(ry.grid(str, object=range(20), name="b"), backend="serial").digest
+        fill(tmp_path / "disk", spare=0)
+        with ry.Yard(place) as yard:
+            result = yard.results("b")
+            assert result.digest == digest
+            assert result.columns.total == 20
+            with pytest.raises(StoreFull):
+                yard.stop()

@@ -83,6 +83,25 @@ def test_the_command_line_comes_to_the_same_on_every_backend(project: Path) -> N
     assert digests != {""}
 
 
+@pytest.mark.parametrize("backend", ["serial", "processes"])
+def test_resume_and_retry_take_the_recorded_seed_unless_one_is_given(
+    project: Path, backend: str
+) -> None:
+    run = ["run", "mine.py:words", "--grid", "x=0..9", "--name", "b", "--no-progress"]
+    runyard(project, *run, "--try", "3", PYTHONHASHSEED="12")
+    runyard(project, "cancel", "b/5")
+    told = runyard(project, "resume", "b", "--backend", backend, code=1)
+    told += runyard(project, "retry", "b", "--status", "cancelled", "--backend", backend)
+    assert "hash seed" not in told
+    assert "PYTHONHASHSEED" not in told
+    with ry.Yard(project / ".runyard") as yard:
+        events = [event for event in yard.events("b") if event["event"] == "RunDescribed"]
+        assert [event["hash_seed"] for event in events] == ["12"] * 3
+        yard.run(ry.grid(f"{project}/mine.py:words", x=range(2), name="c"), limit=1)
+    told = runyard(project, "resume", "c", "--backend", backend, PYTHONHASHSEED="7")
+    assert "further ones with PYTHONHASHSEED=7" in told
+
+
 @pytest.mark.parametrize("seed", ["", "12"])
 def test_verify_and_repro_find_the_same_order(project: Path, seed: str) -> None:
     run = ["run", "mine.py:words", "--grid", "x=0..19", "--name", "b", "--no-progress"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runyard import clock
-from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden
+from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
 from runyard.events import repair, verify
 from runyard.format import count
 from runyard.schedule.sweep import sweep_dead_engines
@@ -76,8 +76,9 @@ def _sign_off_dead(yard: Yard, found: YardCheck) -> None:
         if dead:
             dead = store.write(sweep)
         found.repaired += [f"engine {e.id} (pid {e.pid}) died: signed off" for e in dead]
-    except StoreForbidden:
-        found.left += [f"engine {e.id} (pid {e.pid}) died: you may not sign it off" for e in dead]
+    except (StoreForbidden, StoreFull) as error:
+        why = "you may not sign it off" if isinstance(error, StoreForbidden) else error.message
+        found.left += [f"engine {e.id} (pid {e.pid}) died: {why}" for e in dead]
         return
     for path in _left_behind(yard):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.command import COUNT, Decorator, option, options
+from runyard.cli.running import IN_WORKERS
 from runyard.cli.session import Session
 from runyard.spec.hash_seed import workers_seed
 from runyard.spec.option_kinds import ValueKind
@@ -107,7 +109,7 @@ def _set_durable(context: click.Context, _parameter: click.Parameter, value: boo
 
 def _pin_hash_seed(context: click.Context, _parameter: click.Parameter, value: str) -> str:
     """Make tasks that run in this process hash strings as workers do."""
-    if value not in ("processes", "ray"):
+    if value not in IN_WORKERS:
         context.ensure_object(Session).pin_hash_seed(workers_seed())
     return value
 
@@ -120,14 +122,7 @@ fresh_options = options(
     option("--fresh", is_flag=True, help="Delete the recorded outcomes and start over."),
     option("--yes", is_flag=True, help="Don't ask before --fresh deletes."),
 )
-place_options = options(
-    option(
-        "--backend",
-        type=click.Choice(BACKENDS),
-        default="processes",
-        callback=_pin_hash_seed,
-        help="Run tasks on this backend.",
-    ),
+_more_place_options = (
     workers_option,
     option(
         "--ray-address",
@@ -148,4 +143,15 @@ place_options = options(
         help="Wait for the disk at each commit, so that a power cut loses nothing.",
     ),
 )
+_backend = partial(
+    option,
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="processes",
+    help="Run tasks on this backend.",
+)
+place_options = options(_backend(callback=_pin_hash_seed), *_more_place_options)
 """Where to run, and how the run is shown."""
+
+place_options_of_recorded = options(_backend(), *_more_place_options)
+"""The same for a command that continues batches, `hashing_as_recorded`."""

@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import codec_option, command, option
-from runyard.cli.options import RESUME_FLAGS, option_flags, place_options
-from runyard.cli.running import EXIT_USAGE, WHY, carry_out, code_of, show_notices
+from runyard.cli.options import (
+    RESUME_FLAGS,
+    option_flags,
+    place_options,
+    place_options_of_recorded,
+)
+from runyard.cli.running import (
+    EXIT_USAGE,
+    WHY,
+    carry_out,
+    code_of,
+    hashing_as_recorded,
+    show_notices,
+)
 from runyard.cli.session import Session
 from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
@@ -31,7 +43,7 @@ SIGNALLED = 128
 @click.argument("batch", required=False)
 @option_flags(RESUME_FLAGS, defaults=False)
 @codec_option
-@place_options
+@place_options_of_recorded
 def resume(session: Session, batch: str | None, **where: Any) -> int:
     """Continue a batch, or all unfinished ones.
 
@@ -68,7 +80,7 @@ def resume(session: Session, batch: str | None, **where: Any) -> int:
     help="Rerun tasks with this status.",
 )
 @codec_option
-@place_options
+@place_options_of_recorded
 def retry(session: Session, batch: str, status: str, **where: Any) -> int:
     """Rerun the failed tasks of a batch.
 
@@ -76,12 +88,13 @@ def retry(session: Session, batch: str, status: str, **where: Any) -> int:
     """
     with session.yard() as yard:
         yard.refuse_by_value(batch)
-        again = yard.retry(batch, status)
-        if not again:
-            raise NotFound(f"{batch} has no {status} tasks")
-        session.note(f"{batch}: rerunning {count(again, f'{status} task')}")
-        show_notices(session, yard, progress=where["progress"])
-        return _resume(session, yard, batch, **where)
+        with hashing_as_recorded(session, yard.recorded(batch), where["backend"]):
+            again = yard.retry(batch, status)
+            if not again:
+                raise NotFound(f"{batch} has no {status} tasks")
+            session.note(f"{batch}: rerunning {count(again, f'{status} task')}")
+            show_notices(session, yard, progress=where["progress"])
+            return _resume(session, yard, batch, **where)
 
 
 @command(
@@ -122,7 +135,8 @@ def worker(session: Session, forever: bool, **place: Any) -> int:
 
 
 def _resume(session: Session, yard: Yard, name: str, **where: Any) -> int:
-    code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
+    with hashing_as_recorded(session, yard.recorded(name), where["backend"]):
+        code = carry_out(session, yard, name, lambda: yard.resume(name, **where))
     hooks = hooks_of(yard.recorded(name))
     if hooks is not None and hasattr(hooks, "collect"):
         session.say(f"  files: {hooks.collect(yard, name).folder}")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
 from runyard.format import count
+from runyard.spec.hash_seed import VARIABLE, given_seed, pinned
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
     from runyard.reports.result import Result
+    from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
+IN_WORKERS = ("processes", "ray")
+"""Backends whose tasks run outside of this process."""
+
 WHY = {
     "deadline": "deadline reached",
     "stopped": "stopped on request",
@@ -25,6 +32,27 @@ WHY = {
     "limit": "trial finished",
 }
 """Why a run ended before its batch did."""
+
+
+@contextlib.contextmanager
+def hashing_as_recorded(session: Session, recorded: StoredBatch, backend: str) -> Iterator[None]:
+    """Let tasks hash strings as the batch's last ones did, unless the user gives a seed.
+
+    Workers get the seed; for tasks that run in this process, the program restarts with it.
+    """
+    from runyard.store.versions import hash_seed_of
+
+    seed = given_seed() or pinned(hash_seed_of(recorded))
+    if backend not in IN_WORKERS:
+        session.pin_hash_seed(seed)
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = seed
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def code_of(end: KeyboardInterrupt | SystemExit) -> int:

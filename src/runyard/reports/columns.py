@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard import modes
-from runyard.errors import NotFound, StoreDamaged, UsageError
+from runyard.errors import NotFound, StoreDamaged, StoreFull, UsageError
 from runyard.spec.codec import decode, decode_as
 from runyard.spec.fields import WHOLE, as_float, parts
 from runyard.spec.names import did_you_mean
@@ -137,6 +137,13 @@ def _built(result: Result, key: list[Any], home: Path | None) -> Columns:
         index = _build(result, folder)
         with open(folder / "index.json", "w", opener=modes.opener) as file:
             json.dump({**index, "key": key}, file)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if home is not None:  # the disk of the yard is full
+            return _built(result, key, None)
+        raise StoreFull(
+            f"no room left in {folder.parent}: {error}", hint="name another folder in TMPDIR"
+        ) from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -19,9 +19,14 @@ RANDOM = "random"
 
 def workers_seed(variables: Mapping[str, str] | None = None) -> str:
     """The hash seed of workers and commands: the user's number if there is one, else 0."""
+    return given_seed(variables) or DEFAULT
+
+
+def given_seed(variables: Mapping[str, str] | None = None) -> str | None:
+    """The user's number; None if there is none."""
     given = (os.environ if variables is None else variables).get(VARIABLE, "")
     is_number = given.isascii() and given.isdigit() and int(given) < 1 << 32
-    return str(int(given)) if is_number else DEFAULT
+    return str(int(given)) if is_number else None
 
 
 def seeded(more: Mapping[str, str] | None = None) -> dict[str, str]:

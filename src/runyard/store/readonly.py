@@ -1,8 +1,9 @@
-"""Reading a SQLite store without permission to write to it.
+"""Reading a SQLite store without permission to write to it, or without room on the disk.
 
 SQLite keeps a WAL and its index beside the store. If they exist, an engine is using the store, or
 one has died: they are read as they are. Otherwise SQLite would have to create them, so it is told
-that the store is immutable, and each read checks afterwards that the store did not change.
+that the store is immutable, and each read checks afterwards that the store did not change. An empty
+WAL and an index that is too short are what SQLite leaves where it could not create them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from pathlib import Path
 
 from runyard.errors import StoreError, StoreForbidden
 
-State = tuple[int, int, int] | None
+State = tuple[int | None, ...] | None
+
+INDEX_BYTES = 32 * 1024
+"""The smallest index of a WAL that is in use."""
 
 HINT = "commands that only read work: status, results, compare, report -o, export -o, logs, verify"
 
@@ -31,8 +35,7 @@ def connect(path: Path, seconds: float) -> sqlite3.Connection:
     """Open a connection that neither creates nor changes files."""
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
-    if log.exists() and not index.exists():
+    if _size(path, "-wal") and (_size(path, "-shm") or 0) < INDEX_BYTES:
         raise StoreForbidden(
             f"the store {path} has a log without an index, which only its owner can rebuild",
             hint="let the owner open it once: runyard status",
@@ -48,10 +51,18 @@ def connect(path: Path, seconds: float) -> sqlite3.Connection:
 
 def state(path: Path) -> State:
     """A value that changes whenever an unused store changes; None for a store in use."""
-    if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm")):
+    log, index = _size(path, "-wal"), _size(path, "-shm")
+    if log or (index or 0) >= INDEX_BYTES:
         return None
     found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, log, index
+
+
+def _size(path: Path, end: str) -> int | None:
+    try:
+        return path.with_name(path.name + end).stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def check_state(path: Path, before: State) -> None:

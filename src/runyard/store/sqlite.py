@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runyard import faults
 from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
@@ -137,6 +137,13 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         return count
 
 
+class _Access(NamedTuple):
+    """How a store's file is opened."""
+
+    pool: Pool[sqlite3.Connection]
+    only_reads: bool
+
+
 class SqliteStore(Store):
     """A store in one SQLite file."""
 
@@ -153,30 +160,57 @@ class SqliteStore(Store):
         with translated(self.location):
             make_folder(path.parent)
             _check_regular(path)
-            self._only_reads = readonly.may_only_read(path)
+            may_only_read = readonly.may_only_read(path)
         self._life = LivenessLocks(path.parent)
         self._lock = WriteLock(path.with_name("yard.lock"))
-        # Not a method: that would keep the store itself and its descriptors alive.
-        self._pool = Pool(
-            partial(readonly.connect, path, BUSY_SECONDS)
-            if self._only_reads
-            else partial(_connect, path, "FULL" if durable else self.synchronous),
-            works=lambda _: True,
-            keep=0 if self._only_reads else KEEP,
-        )
         self._pinning = threading.Lock()
         self._pins: Pins | None = None
         self._let_go: Callable[[], object] = lambda: None
-        with translated(self.location):
+        self._is_full = False  # the disk was, when the store was opened
+        self._access = self._reader() if may_only_read else self._writer_and_reader()
+        try:
+            with translated(self.location):
+                self._prepare()
+        except StoreFull as error:
+            self._access, self._is_full = self._reader(), True
+            try:
+                with translated(self.location):
+                    self._prepare()
+            except StoreError:
+                raise error from None
+
+    # Not methods that connect: those would keep the store itself and its descriptors alive.
+
+    def _reader(self) -> _Access:
+        connect = partial(readonly.connect, self._path, BUSY_SECONDS)
+        return _Access(Pool(connect, works=lambda _: True, keep=0), only_reads=True)
+
+    def _writer_and_reader(self) -> _Access:
+        synchronous = "FULL" if self._durable else self.synchronous
+        connect = partial(_connect, self._path, synchronous)
+        return _Access(Pool(connect, works=lambda _: True, keep=KEEP), only_reads=False)
+
+    def _begin_to_write(self) -> None:
+        """Raise unless this store may be written to; there may be room on the disk by now."""
+        before = self._access
+        if not before.only_reads:
+            return
+        if not self._is_full:
+            raise readonly.refused(self.location)
+        self._access = self._writer_and_reader()
+        try:
             self._prepare()
+        except BaseException:
+            self._access = before
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        if self._only_reads:
-            raise readonly.refused(self.location)
+        with self._writing, translated(self.location):
+            self._begin_to_write()
         with self._writing, translated(self.location), self._lock.held():
             if self._writer is None:
-                self._writer = self._open()
+                self._writer = self._open(self._access)
             with _begun(self._writer, "BEGIN IMMEDIATE"):
                 self.check_place()
                 transaction = SqliteTransaction(self._writer, self.alive, self._listed)
@@ -210,7 +244,7 @@ class SqliteStore(Store):
         return self._lock.last_change()
 
     def spare(self) -> int:
-        if self._only_reads:
+        if self._access.only_reads:
             return 0
         with (
             translated(self.location),
@@ -244,7 +278,7 @@ class SqliteStore(Store):
     def close(self) -> None:
         with self._writing:
             if self._writer is not None:
-                self._pool.give_back(self._writer)
+                self._access.pool.give_back(self._writer)
                 self._writer = None
             self._let_go()
             self._pins = None
@@ -256,41 +290,43 @@ class SqliteStore(Store):
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
         """A connection that reads one consistent state."""
-        before = readonly.state(self._path) if self._only_reads else None
-        connection = self._open()
+        access = self._access
+        before = readonly.state(self._path) if access.only_reads else None
+        connection = self._open(access)
         try:
             with _begun(connection, "BEGIN"):
                 yield connection
         finally:
-            self._pool.give_back(connection)
+            access.pool.give_back(connection)
         readonly.check_state(self._path, before)
 
-    def _open(self) -> sqlite3.Connection:
-        connection = self._pool.take()
-        if self._only_reads:
+    def _open(self, access: _Access) -> sqlite3.Connection:
+        connection = access.pool.take()
+        if access.only_reads:
             return connection
         with self._pinning:
             if self._pins is None:  # on first use, and again after `close`
                 self._pins = Pins.take(self._path.resolve())
-                finalizer = weakref.finalize(self, _let_go, self._pool, self._pins, self._lock)
+                finalizer = weakref.finalize(self, _let_go, access.pool, self._pins, self._lock)
                 finalizer.atexit = False
                 self._let_go = finalizer
         return connection
 
     def _prepare(self) -> None:
         """Create the tables of a new store; refuse one of another version, leaving it untouched."""
-        if self._only_reads:
+        access = self._access
+        if access.only_reads:
             with self._lent() as connection:
                 schema.check_version(self.location, _version(connection))
             return
         if put_blank(self._path, durable=self._durable):
-            connection = self._open()
+            connection = self._open(access)
             assert self._pins is not None
             if self.synchronous != "OFF":
                 self._pins.flush()
         else:
             _check_at_rest(self._path, self.location)
-            connection = self._open()
+            connection = self._open(access)
         try:
             if _is_new(connection):
                 with self._lock.held(), _begun(connection, "BEGIN IMMEDIATE"):
@@ -301,7 +337,7 @@ class SqliteStore(Store):
             connection.close()  # with the locks held, so that SQLite keeps its WAL
             self._let_go()
             raise
-        self._pool.give_back(connection)
+        access.pool.give_back(connection)
 
 
 @contextmanager
@@ -351,11 +387,15 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
-    _use_wal(connection)
-    connection.execute("PRAGMA schema_version").fetchone()  # opens the WAL if it is not open yet
-    connection.execute(f"PRAGMA synchronous={synchronous}")
-    connection.execute("PRAGMA wal_autocheckpoint=4000")
-    connection.execute("PRAGMA cache_size=-16000")
+    try:
+        _use_wal(connection)
+        connection.execute("PRAGMA schema_version").fetchone()  # opens the WAL if it isn't open yet
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute("PRAGMA wal_autocheckpoint=4000")
+        connection.execute("PRAGMA cache_size=-16000")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -21,7 +21,7 @@ from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
 import runyard as ry
-from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError, UsageError
+from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError, StoreFull, UsageError
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.store import open_store
@@ -50,6 +50,36 @@ def pragma(store: Store, name: str) -> Any:
 
 
 # Opening
+
+
+def test_without_room_for_sqlites_files_a_store_is_read_and_later_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = SqliteStore(path)
+    with first.transaction() as tx:
+        batch = described(tx).id
+        tx.record(batch, outcomes(batch, range(10)))
+    first.close()
+
+    def fail(place: Path, synchronous: str) -> sqlite3.Connection:
+        for end, size in (("-wal", 0), ("-shm", 4096)):  # as SQLite leaves them
+            place.with_name(place.name + end).write_bytes(bytes(size))
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("runyard.store.sqlite._connect", fail)
+        store = SqliteStore(path)
+        for _ in range(2):
+            with store.snapshot() as view:
+                assert len(list(view.outcomes(batch))) == 10
+            with pytest.raises(StoreFull), store.transaction():
+                pass
+        assert not list(store.check())
+    with store.transaction() as tx:
+        tx.record(batch, outcomes(batch, range(10, 12)))
+    with store.snapshot() as view:
+        assert len(list(view.outcomes(batch))) == 12
+    store.close()
 
 
 def test_what_is_recorded_is_there_when_the_store_is_opened_again(path: Path) -> None:
