@@ -146,9 +146,11 @@ class SentChunks:
 
 
 class EarlyDeaths:
-    """Counts workers in a row that died before they achieved anything."""
+    """Counts workers in a row that died soon after their start, before they achieved anything."""
 
     LIMIT = 10
+    SECONDS = 3.0
+    """One that lived longer has started well: it was killed from outside."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -157,9 +159,9 @@ class EarlyDeaths:
         """A worker achieved something."""
         self._count = 0
 
-    def add(self, *, was_running: bool = False) -> bool:
+    def add(self, *, was_running: bool = False, lived: float = 0.0) -> bool:
         """A worker died, perhaps while running a task; whether to give up."""
-        self._count = 0 if was_running else self._count + 1
+        self._count = 0 if was_running or lived > self.SECONDS else self._count + 1
         return self._count > self.LIMIT
 
 

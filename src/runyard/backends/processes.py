@@ -201,7 +201,8 @@ class ProcessesBackend(Backend):
         if not worker.renewing or worker.sent.ids:
             reason = _death(exit_status)
             was_running = self._lose(worker, reason, clean_exit=exit_status == 0)
-            if self._early_deaths.add(was_running=was_running):
+            lived = time.monotonic() - worker.started
+            if self._early_deaths.add(was_running=was_running, lived=lived):
                 raise BackendError(f"workers die as soon as they start: {reason}", hint=_TRY)
         self._restart(worker)
 
@@ -217,7 +218,8 @@ class ProcessesBackend(Backend):
             self._lose(worker, "the supervisor of the workers died", shared=len(busy) > 1)
         lines = pool.last_lines()
         pool.close()
-        if self._early_deaths.add(was_running=bool(busy)):
+        lived = time.monotonic() - pool.started
+        if self._early_deaths.add(was_running=bool(busy), lived=lived):
             message = "the supervisor of the workers dies as soon as it starts"
             raise BackendError(f"{message}: {lines}" if lines else message, hint=_TRY)
         self.notices.append("the supervisor of the workers died and was replaced")

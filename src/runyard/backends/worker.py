@@ -117,7 +117,8 @@ class WorkerProcess:
         return Runner(program, self._lane, lane_status, output, self._outbox.emit, home=os.getcwd())
 
     def _run(self, chunk: Chunk) -> None:
-        assert self._lane_status is not None
+        if self._lane_status is None:  # the batch ended before this worker began
+            return
         self._outbox.begin(chunk.id)
         if self._failure is not None:
             self._outbox.failure = self._failure

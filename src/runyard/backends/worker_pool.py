@@ -38,6 +38,7 @@ class WorkerHandle:
         self.number = number  # of its lane in this pool
         self.channel = channel
         self.pid: int | None = None  # None: not started yet, or ended
+        self.started = time.monotonic()
         self.sent = SentChunks()
         self.asked: float | None = time.monotonic()  # the oldest request that is not done
         self.cut_off: float | None = None  # when the worker was seen to have closed its channel
@@ -67,6 +68,7 @@ class WorkerPool(HelperProcess):
         self.workers: list[WorkerHandle] = []
         super().__init__("runyard.backends.supervisor", environment=seeded(environment))
         self.key = _pool_key(lanes, environment)
+        self.started = time.monotonic()
         self.is_lost = False  # the supervisor is gone
         self._has_answered = False
         self._continued: float | None = None  # when a silent supervisor was continued
@@ -132,7 +134,7 @@ class WorkerPool(HelperProcess):
         for kind, number, value in MESSAGE.iter_unpack(data[:whole]):
             worker = self.workers[number]
             if kind == STARTED:
-                worker.pid = value
+                worker.pid, worker.started = value, time.monotonic()
                 if worker.ending is None and not worker.renewing:
                     worker.asked = None
             elif kind == ENDED:
