@@ -211,11 +211,11 @@ class SqliteStore(Store):
             if self._writer is None:
                 self._writer = self._open(self._access)
             with _begun(self._writer, "BEGIN IMMEDIATE"):
-                self.check_place()
+                self._check_content()
                 transaction = SqliteTransaction(self._writer, self.alive, self._listed)
                 yield transaction
                 faults.point("commit")
-            self.check_place()
+            self._check_content()
             self._listed |= transaction.found
             if transaction.has_changes:
                 self._lock.touch()
@@ -285,6 +285,12 @@ class SqliteStore(Store):
     def _check_files(self) -> None:
         if self._pins is not None:
             self._pins.check()
+
+    def _check_content(self) -> None:
+        """As `check_place`, and whether the file is as it was left; only while writing."""
+        self.check_place()
+        if self._pins is not None:
+            self._pins.check_content()
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
