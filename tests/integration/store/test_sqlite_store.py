@@ -103,7 +103,7 @@ def test_without_room_for_sqlites_files_a_store_is_read_and_later_written(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("runyard.store.sqlite._connect", fail)
+        patched.setattr("runyard.store.sqlite.connect", fail)
         store = SqliteStore(path)
         for _ in range(2):
             with store.snapshot() as view:
