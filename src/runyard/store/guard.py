@@ -26,6 +26,11 @@ BUSY_SECONDS = 60.0
 
 _SHARED = (0x40000002, 510)  # both positions are fixed by SQLite's file format
 _INDEX_IN_USE = (128, 1)
+_MAGIC = b"SQLite format 3\0"
+_PAGE_BYTES, _PAGES = (
+    slice(16, 18),
+    slice(28, 32),
+)  # in the file's header, as of its last checkpoint
 
 Identity = tuple[int, int]
 
@@ -97,6 +102,7 @@ class Pins:
         self._database = OpenFile(path, os.O_RDONLY)
         self._index = OpenFile(path.with_name(path.name + "-shm"), os.O_RDONLY)
         self._hold(hold=True)
+        self._size, self._least = self._sizes()
         self.users = 0
         self._flushing: threading.Thread | None = None
 
@@ -126,6 +132,35 @@ class Pins:
                     "recorded, and what was recorded last may be lost",
                     hint="put the yard back, or run the batch again",
                 )
+
+    def check_content(self) -> None:
+        """Raise if the database was overwritten from its start or cut short.
+
+        Call it while no one else writes: within a checkpoint, the header runs ahead of the file.
+        """
+        size, least = self._sizes()
+        if least is None and self._least is not None:
+            change = "overwritten"
+        elif size < self._size and size < (least or 0):
+            change = "cut short"
+        else:
+            self._size, self._least = size, least
+            return
+        raise StoreGone(
+            f"{self._path} was {change} while it was in use: nothing more is recorded, and what "
+            "was recorded may be lost",
+            hint="run `runyard doctor`; put the yard back, or run the batch again",
+        )
+
+    def _sizes(self) -> tuple[int, int | None]:
+        """The size of the database, and the least by its header; None if that is no header."""
+        descriptor = self._database.descriptor
+        header = os.pread(descriptor, _PAGES.stop, 0)
+        size = os.fstat(descriptor).st_size
+        if not header.startswith(_MAGIC) or len(header) < _PAGES.stop:
+            return size, None
+        page = int.from_bytes(header[_PAGE_BYTES])
+        return size, int.from_bytes(header[_PAGES]) * (65536 if page == 1 else page)
 
     def flush(self) -> None:
         """Sync the database file to disk in the background.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -17,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runyard import faults
-from runyard.errors import RunyardError, StoreDamaged, StoreError, StoreForbidden, StoreFull
+from runyard.errors import StoreDamaged, StoreError, StoreFull
 from runyard.modes import make_folder
 from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
 from runyard.store import readonly, schema
@@ -25,6 +22,7 @@ from runyard.store.base import Store
 from runyard.store.blank import put_blank
 from runyard.store.check import check_rows
 from runyard.store.compact import Pages, vacuum
+from runyard.store.connecting import connect, translated
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
@@ -182,13 +180,13 @@ class SqliteStore(Store):
     # Not methods that connect: those would keep the store itself and its descriptors alive.
 
     def _reader(self) -> _Access:
-        connect = partial(readonly.connect, self._path, BUSY_SECONDS)
-        return _Access(Pool(connect, works=lambda _: True, keep=0), only_reads=True)
+        opened = partial(readonly.connect, self._path, BUSY_SECONDS)
+        return _Access(Pool(opened, works=lambda _: True, keep=0), only_reads=True)
 
     def _writer_and_reader(self) -> _Access:
         synchronous = "FULL" if self._durable else self.synchronous
-        connect = partial(_connect, self._path, synchronous)
-        return _Access(Pool(connect, works=lambda _: True, keep=KEEP), only_reads=False)
+        opened = partial(connect, self._path, synchronous)
+        return _Access(Pool(opened, works=lambda _: True, keep=KEEP), only_reads=False)
 
     def _begin_to_write(self) -> None:
         """Raise unless this store may be written to; there may be room on the disk by now."""
@@ -212,11 +210,11 @@ class SqliteStore(Store):
             if self._writer is None:
                 self._writer = self._open(self._access)
             with _begun(self._writer, "BEGIN IMMEDIATE"):
-                self.check_place()
+                self._check_content()
                 transaction = SqliteTransaction(self._writer, self.alive, self._listed)
                 yield transaction
                 faults.point("commit")
-            self.check_place()
+            self._check_content()
             self._listed |= transaction.found
             if transaction.has_changes:
                 self._lock.touch()
@@ -248,7 +246,7 @@ class SqliteStore(Store):
             return 0
         with (
             translated(self.location),
-            closing(_connect(self._path, self.synchronous)) as connection,
+            closing(connect(self._path, self.synchronous)) as connection,
         ):
             return Pages.of(connection).spare
 
@@ -256,7 +254,7 @@ class SqliteStore(Store):
         with (
             translated(self.location),
             self._lock.held(),
-            closing(_connect(self._path, self.synchronous)) as connection,
+            closing(connect(self._path, self.synchronous)) as connection,
         ):
             return vacuum(connection, self._path)
 
@@ -286,6 +284,12 @@ class SqliteStore(Store):
     def _check_files(self) -> None:
         if self._pins is not None:
             self._pins.check()
+
+    def _check_content(self) -> None:
+        """As `check_place`, and whether the file is as it was left; only while writing."""
+        self.check_place()
+        if self._pins is not None:
+            self._pins.check_content()
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
@@ -383,68 +387,6 @@ def _let_go(pool: Pool[sqlite3.Connection], pins: Pins, lock: WriteLock) -> None
     lock.close()
 
 
-def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        _use_wal(connection)
-        connection.execute("PRAGMA schema_version").fetchone()  # opens the WAL if it isn't open yet
-        connection.execute(f"PRAGMA synchronous={synchronous}")
-        connection.execute("PRAGMA wal_autocheckpoint=4000")
-        connection.execute("PRAGMA cache_size=-16000")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; retries, since SQLite fails at once while others open the same new file."""
-    until = time.monotonic() + BUSY_SECONDS
-    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-        time.sleep(0.01)
-        if time.monotonic() > until:
-            raise sqlite3.OperationalError("the file system can't hold a database in WAL mode")
-
-
 def _check_regular(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise StoreError(f"the store {path} is not a regular file", hint="move it away")
-
-
-@contextmanager
-def translated(location: str) -> Iterator[None]:
-    """Translate errors of the database into Runyard's, with hints."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        text = str(error)
-        if "full" in text or "disk I/O error" in text:
-            raise StoreFull(
-                f"the disk has no room for {location}: {text}",
-                hint="free some space, then run `runyard resume`; nothing recorded is lost",
-            ) from error
-        if "malformed" in text or "not a database" in text or "corrupt" in text:
-            raise StoreDamaged(
-                f"the store {location} is damaged: {text}", hint="run `runyard doctor`"
-            ) from error
-        raise StoreError(f"the store {location} can't be used: {text}") from error
-    except UnicodeDecodeError as error:
-        raise StoreDamaged(
-            f"the store {location} is damaged: {error}", hint="run `runyard doctor`"
-        ) from error
-    except OSError as error:
-        if isinstance(error, RunyardError):
-            raise
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise StoreForbidden(
-                f"the store {location} can't be used: {reason}", hint="ask its owner for access"
-            ) from error
-        raise StoreError(f"the store {location} can't be used: {reason}") from error

@@ -21,7 +21,15 @@ from polling import eventually
 from store_kit import described, listed, outcome, outcomes, task
 
 import runyard as ry
-from runyard.errors import NotFound, RunyardError, StoreDamaged, StoreError, StoreFull, UsageError
+from runyard.errors import (
+    NotFound,
+    RunyardError,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    UsageError,
+)
 from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.spec.status import COMPLETED, FAILED
 from runyard.store import open_store
@@ -52,6 +60,43 @@ def pragma(store: Store, name: str) -> Any:
 # Opening
 
 
+@pytest.mark.parametrize("size", [0, 3, 8192, None])
+def test_a_store_that_is_cut_or_overwritten_in_place_is_not_written_any_more(
+    path: Path, size: int | None
+) -> None:
+    store = SqliteStore(path)
+    with store.transaction() as tx:
+        batch = described(tx).id
+        tx.record(batch, outcomes(batch, range(10)))
+    if size is None:
+        path.write_bytes(b"other text" * (path.stat().st_size // 10))
+    else:
+        os.truncate(path, size)
+    for _ in range(2):
+        with pytest.raises(StoreGone, match="while it was in use"), store.transaction() as tx:
+            tx.record(batch, outcomes(batch, range(10, 20)))
+    store.close()
+
+
+def test_a_store_that_another_process_compacts_is_written_on(path: Path) -> None:
+    store, other = SqliteStore(path), SqliteStore(path)
+    with store.transaction() as tx:
+        kept, batch = described(tx, name="kept").id, described(tx, name="b").id
+        tx.record(batch, outcomes(batch, range(5000)))
+    with closing(sqlite3.connect(path)) as driver:
+        driver.execute("PRAGMA wal_checkpoint")
+    before = path.stat().st_size
+    with store.transaction() as tx:
+        tx.delete_batch(batch)
+    other.compact()
+    other.close()
+    with store.transaction() as tx:
+        tx.record(kept, outcomes(kept, range(5)))
+    assert path.stat().st_size < before
+    assert not list(store.check())
+    store.close()
+
+
 def test_without_room_for_sqlites_files_a_store_is_read_and_later_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +112,7 @@ def test_without_room_for_sqlites_files_a_store_is_read_and_later_written(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("runyard.store.sqlite._connect", fail)
+        patched.setattr("runyard.store.sqlite.connect", fail)
         store = SqliteStore(path)
         for _ in range(2):
             with store.snapshot() as view:
