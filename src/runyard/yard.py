@@ -30,7 +30,7 @@ from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
 from runyard.schedule.registration import Start, go_on, put_on_record
 from runyard.schedule.retries import requeue_status
-from runyard.schedule.targets import check_targets
+from runyard.schedule.targets import check_recorded_target, check_targets
 from runyard.spaces import remove_tree
 from runyard.spec.batch import Batch
 from runyard.spec.names import closest, safe_name
@@ -163,6 +163,7 @@ class Yard:
             execution.result(name).codec_of_values()
         if batch.row.pending:
             self.refuse_by_value(name)
+            check_recorded_target(batch)
         if options:
             changes = {"options": encode_options(settled), "priority": settled.priority}
             number = batch.id
@@ -183,6 +184,7 @@ class Yard:
         with self.store.snapshot() as view:
             batch = StoredBatch(known(view, name))
             is_list = batch.listed
+            check_recorded_target(batch)
             code = Code({}, []) if is_list else present_code(view, batch, settings.backend_name)
         # Others may be at work, so what is recorded is not taken back here.
         refuses = batch.options.changed == "refuse"

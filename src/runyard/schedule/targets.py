@@ -14,6 +14,7 @@ from runyard.spaces import near, read_text
 from runyard.spec import batchfile, toml
 from runyard.spec.batch import Batch, grid
 from runyard.spec.task import Target, check_parameters, defaults_of
+from runyard.store.stored_batch import StoredBatch
 
 
 def batch_of_target(target: str) -> Batch:
@@ -62,6 +63,13 @@ def check_targets(batch: Batch, root: str) -> dict[str, Callable[..., Any]]:
             check_parameters(function, names)
             found[target.ref] = function
     return found
+
+
+def check_recorded_target(recorded: StoredBatch) -> None:
+    """Refuse to go on with a grid whose function can't be loaded: every task would fail."""
+    target = recorded.target
+    if target is not None and target.kind in ("import", "file"):
+        load(target, recorded.row.root)
 
 
 def _names(batch: Batch) -> set[str]:
