@@ -80,7 +80,7 @@ def test_minutes_count_over_every_run(yard: ry.Yard) -> None:
     again = yard.resume("b", backend="serial")
     assert (again.end, again.stats.done) == ("budget", done)
     with clock.replaced(mono=lambda: float(next(seconds))):
-        assert yard.resume("b", backend="serial", budget={"minutes": 3}).stats.done > done
+        assert yard.resume("b", backend="serial", budget={"minutes": 300}).stats.done > done
 
 
 def test_failed_tasks_count_as_tasks_and_cost_nothing(yard: ry.Yard) -> None:

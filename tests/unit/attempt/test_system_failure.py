@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runyard import modes
 from runyard.attempt.kept import IN_STORE, filed
 from runyard.attempt.system_failure import SystemFailure, is_full
 from runyard.errors import EngineError, StoreFull
@@ -35,10 +34,10 @@ def test_a_disk_with_room_is_not_full(tmp_path: Path) -> None:
 def test_output_that_can_not_be_written_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, raised: type[Exception]
 ) -> None:
-    def create(path: str, flags: int) -> int:
+    def write(path: Path, data: bytes) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(modes, "opener", create)
+    monkeypatch.setattr(Path, "write_bytes", write)
     long = [b"x" * IN_STORE + b"end", b""]
     with pytest.raises(raised, match="write the output"):
         filed(long, tmp_path, 3, 1, strict=True)
