@@ -137,19 +137,24 @@ def test_a_task_that_spoils_its_worker_costs_no_neighbour(
         assert told in notice
 
 
+def assert_costs_itself_alone(yard: ry.Yard, task: Callable[..., object], reason: str) -> None:
+    """The spoiler dies with its worker, for this reason, and all others complete."""
+    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
+    (failed,) = result.outcomes("failed")
+    assert failed.task == SPOILER
+    assert failed.error is not None
+    assert failed.error.kind == "WorkerDied"
+    assert reason in failed.error.message
+    assert result.stats.completed == TASKS - 1
+
+
 def test_a_task_that_cuts_its_worker_off_costs_itself_alone(yard: ry.Yard) -> None:
     def task(x: int) -> int:
         if x == SPOILER:
             os.closerange(3, 4096)
         return x
 
-    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
-    (failed,) = result.outcomes("failed")
-    assert failed.task == SPOILER
-    assert failed.error is not None
-    assert failed.error.kind == "WorkerDied"
-    assert "closed the connection to the engine" in failed.error.message
-    assert result.stats.completed == TASKS - 1
+    assert_costs_itself_alone(yard, task, "closed the connection to the engine")
 
 
 @pytest.mark.parametrize("text", ["no report", "\0\0\0\0", "a" * 1_000_000])
@@ -209,13 +214,7 @@ def test_a_task_that_writes_into_a_report_costs_itself_alone(yard: ry.Yard) -> N
                 time.sleep(1)
         return x
 
-    result = yard.run(ry.grid(task, x=range(TASKS)), backend="processes", workers=2)
-    (failed,) = result.outcomes("failed")
-    assert failed.task == SPOILER
-    assert failed.error is not None
-    assert failed.error.kind == "WorkerDied"
-    assert "garbled a report" in failed.error.message
-    assert result.stats.completed == TASKS - 1
+    assert_costs_itself_alone(yard, task, "garbled a report")
 
 
 def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:

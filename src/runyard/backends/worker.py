@@ -191,7 +191,7 @@ class WorkerProcess:
         return False
 
     def _account_for_memory(self, limit: int) -> None:
-        """Let the next task use as much as the others, whatever earlier ones have left here."""
+        """Let the next task use as much as the others, not counting what earlier ones left here."""
         tree.kill_below(os.getpid())
         assert self._lane_status is not None
         left = max(0, resident() - self._resident)

@@ -18,6 +18,8 @@ from runyard.cli.table import table
 from runyard.doors.letitride.config.output import ChartName
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runyard.doors.letitride.config.model import FullConfig
     from runyard.doors.letitride.engine.blocks import SimulationJob
     from runyard.doors.letitride.report.results import SimulationResults
@@ -119,19 +121,21 @@ def run(session: Session, config: str, **given: Any) -> int:
             lines.append(f"  wrote {style(str(files[0].parent), bold=True)}: {names}")
         if lines:
             session.say("\n".join(lines))
-        session.document(
-            {
-                "batch": results.name,
-                "seed": results.seed,
-                "sessions": results.aggregate.sessions,
-                "hands": results.aggregate.hands,
-                "digest": results.digest,
-                "seconds": round(seconds, 3),
-                "files": [str(path) for path in files],
-                "aggregate": results.aggregate.to_data(),
-            }
-        )
+        session.document(_document(results, seconds, files))
     return 0
+
+
+def _document(results: SimulationResults, seconds: float, files: list[Path]) -> dict[str, Any]:
+    return {
+        "batch": results.name,
+        "seed": results.seed,
+        "sessions": results.aggregate.sessions,
+        "hands": results.aggregate.hands,
+        "digest": results.digest,
+        "seconds": round(seconds, 3),
+        "files": [str(path) for path in files],
+        "aggregate": results.aggregate.to_data(),
+    }
 
 
 @command(

@@ -7,12 +7,12 @@ import time
 from runyard.doors.agent.functions.code import _last_line
 
 NODE = """\
-/work/code.js:1
+/app/code.js:1
 throw new TypeError("no such thing")
 ^
 
 TypeError: no such thing
-    at Object.<anonymous> (/work/code.js:1:7)
+    at Object.<anonymous> (/app/code.js:1:7)
 
 Node.js v20.11.1
 """
