@@ -24,7 +24,7 @@ from runyard.execution import (
     stored_batch,
 )
 from runyard.reports.printed import TaskOutput, printed
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.reports.result import Result
 from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
@@ -106,7 +106,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
         limit: int | None = None,
@@ -144,7 +144,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         codec: str = "msgpack",
         **options: Any,

@@ -28,9 +28,9 @@ from runyard.backends.ray.messages import (
     ActorUpdate,
     Alive,
     Down,
-    End,
+    DriverNotice,
+    EndAttempt,
     Environment,
-    Notice,
     Open,
     Order,
     Rest,
@@ -139,7 +139,7 @@ class RayBackend(Backend):
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
         if state.actor is not None and state.ending != wanted:
             state.ending = wanted
-            self._order(state, End(*wanted, cause, reason))
+            self._order(state, EndAttempt(*wanted, cause, reason))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
@@ -230,7 +230,7 @@ class RayBackend(Backend):
             self._count_lanes()
         elif isinstance(message, Down):
             self._lose_actor(message)
-        elif isinstance(message, Notice):
+        elif isinstance(message, DriverNotice):
             self.notices.append(message.text)
         elif isinstance(message, Alive) and not self._extent:
             self.lanes = max(1, min(self.most_lanes, message.lanes))
