@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from runyard import logs
+from runyard.addresses import DEFAULT_YARD
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, NotFound, UsageError
 from runyard.events import EventBus, read
@@ -41,8 +42,6 @@ from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options, known
 
-DEFAULT = ".runyard"
-
 _OF_A_BATCH = ("seed", "name", "replicates", "codec", "common_random_numbers")
 _OF_A_RUN = (
     "backend", "workers", "ray_address", "fallback", "progress", "on_event", "fresh", "limit",
@@ -66,7 +65,7 @@ class Yard:
                 f"a yard can't be opened at {location!r}",
                 hint="pass the path of a folder, postgresql://… or memory:",
             )
-        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
+        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT_YARD)
         self.bus = EventBus()
         self._durable = durable
         self._store: Store | None = None

@@ -25,7 +25,7 @@ from runyard.events import (
     TaskRetried,
     WorkerLost,
 )
-from runyard.format import count, duration, rate
+from runyard.format import count, duration, plus_minus, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -283,8 +283,6 @@ def progress_line(event: Progress) -> str:
 
 def metric_text(name: str, mean: float, half: float) -> str:
     """A metric's mean so far, with its interval."""
-    from runyard.stats.summary import plus_minus
-
     return f"{one_line(name)} {plus_minus(mean, half)}"
 
 
