@@ -292,6 +292,15 @@ def started_line(event: BatchStarted) -> str:
     return f"{tasks} on {workers} ({event.backend}), seed {event.seed}"
 
 
+def ended_line(event: BatchFinished | BatchStopped) -> str:
+    """The end of a run, on one line."""
+    counts = [
+        f"{n:,} {s}" for s in ("completed", "failed", "cancelled") if (n := getattr(event, s))
+    ]
+    how = "finished" if isinstance(event, BatchFinished) else f"stopped ({event.reason})"
+    return f"{how} after {duration(event.seconds)}: {', '.join(counts) or 'no outcome'}"
+
+
 def alert(event: Event) -> str | None:
     """The text of an event that should be seen at once; None for others."""
     if isinstance(event, TaskFailed | TaskRetried):

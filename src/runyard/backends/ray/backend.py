@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import time
@@ -44,8 +43,6 @@ from runyard.backends.ray.messages import (
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
-
-logger = logging.getLogger(__name__)
 
 MOST_LANES = 1024
 """The most workers, unless the user asks for more."""
@@ -275,7 +272,6 @@ class RayBackend(Backend):
             )
         if not lost.is_alone:
             status = status._replace(task=IDLE)
-        logger.debug("lane %d: lost its actor: %s", number, lost.reason)
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()
         self._lane_status.clear(number)
