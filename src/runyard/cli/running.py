@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from runyard.cli.exit_codes import (
+    EXIT_BUDGET,
+    EXIT_DEADLINE,
+    EXIT_FAILED,
+    EXIT_USAGE,
+    code_of,
+)
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
 from runyard.format import count
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
-EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
 IN_WORKERS = ("processes", "ray")
 """Backends whose tasks run outside of this process."""
@@ -53,11 +58,6 @@ def hashing_as_recorded(session: Session, recorded: StoredBatch, backend: str) -
         os.environ.pop(VARIABLE)
         if before is not None:
             os.environ[VARIABLE] = before
-
-
-def code_of(end: KeyboardInterrupt | SystemExit) -> int:
-    """The exit code of a run that a signal ended."""
-    return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
 
 
 def carry_out(

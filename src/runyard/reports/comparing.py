@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
-from runyard.format import count
+from runyard.format import count, listed
 from runyard.reports.columns import PADDED, TIMES
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
@@ -365,8 +365,7 @@ def _unique(labels: list[str]) -> list[str]:
 
 def _not_among(label: str, labels: Iterable[str]) -> NotFound:
     there = list(labels)
-    more = ", …" if len(there) > NAMED else ""
     return NotFound(
         f"there is no {label!r}{did_you_mean(label, there)}",
-        hint=f"there are: {', '.join(there[:NAMED])}{more}",
+        hint=f"there are: {listed(there, NAMED)}",
     )

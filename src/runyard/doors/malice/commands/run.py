@@ -9,15 +9,16 @@ import click
 
 from runyard.cli.command import COUNT, INDEX, command, option, seed_option
 from runyard.cli.compare import figures
+from runyard.cli.exit_codes import EXIT_FAILED, code_of
 from runyard.cli.options import fresh_options, option_flags, place_options
-from runyard.cli.running import EXIT_FAILED, code_of, final_document, may_forget, show_notices
+from runyard.cli.running import final_document, may_forget, show_notices
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
 from runyard.doors.malice.run.experiment import PARTS
 from runyard.doors.malice.society.immune import MODES
 from runyard.errors import NotFound, UsageError
-from runyard.format import count
+from runyard.format import count, listed
 
 if TYPE_CHECKING:
     from runyard.doors.malice.batch.runs import MaliceBatch
@@ -108,7 +109,7 @@ def _tell(session: Session, found: MaliceBatch) -> int:
     lines += ["  " + style(group.line(), fg="red") for group in groups]
     lines += [f"  files: {found.folder}"]
     if found.lost:
-        some = ", ".join(found.lost[:5]) + (", …" if len(found.lost) > 5 else "")
+        some = listed(found.lost, 5)
         session.note(
             f"the logs of {count(len(found.lost), 'finished run')} are missing ({some}); "
             "logs stay on the machine that wrote them; --fresh plays all runs again"
