@@ -94,8 +94,8 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """The first few of several names, with commas between them."""
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names with commas between them: the first ones, if there are more."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 

@@ -13,7 +13,6 @@ from runyard.cli.session import Session, style
 from runyard.format import count, cut, duration, listed, plus_minus
 from runyard.preview import LOCAL, preview, recorded_result
 from runyard.reports.estimate import RunEstimate, estimate
-from runyard.schedule.budget import NAMED
 from runyard.spec.options import SPECS
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _estimate_lines(found: RunEstimate, batch: Batch) -> list[str]:
         budget = batch.options.budget
         limit = f" of a budget of {budget[name]:g}" if name in budget else ""
         lines.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
-    known = listed(found.known, NAMED) or "none"
+    known = listed(found.known) or "none"
     lines += [
         f"{name}: no outcome on record has this metric; there are: {known}" for name in found.absent
     ]

@@ -27,9 +27,6 @@ from runyard.stats.moments import Moments
 FIRST = 10
 """Completed tasks after which a metric that none of them returned is an error."""
 
-NAMED = 20
-"""How many metrics an error lists."""
-
 
 class Budget:
     """Sees every outcome once; knows how many more tasks may be started."""
@@ -112,7 +109,7 @@ class Budget:
         """The error for a missing metric."""
         known = list(self._found)
         tasks = count(self._completed, "completed task")
-        some = listed(known, NAMED)
+        some = listed(known)
         close = _closest(missing, [name for name in known if name != missing])
         returned = "returned as a finite number" if missing in self._found else "returned"
         wanted, option = "`until`", "--until …"
