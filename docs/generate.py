@@ -23,7 +23,8 @@ import click
 
 import runyard
 from runyard import backends, errors, events
-from runyard.cli.main import EXIT_CODES, SECTIONS, cli
+from runyard.cli.exit_codes import EXIT_CODES
+from runyard.cli.main import SECTIONS, cli
 from runyard.reports import failures, result
 from runyard.spec import batchfile, outcome
 from runyard.spec.options import SPECS, Options

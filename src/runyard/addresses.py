@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 from urllib.parse import unquote_plus
@@ -50,6 +51,12 @@ def shown(location: str | Path) -> str:
 def masked(text: str, mask: str = MASK) -> str:
     """A text without the passwords of addresses in it."""
     return _IN_TEXT.sub(lambda found: "://" + _without(found[0][3:], mask), text)
+
+
+def command(*words: str, location: str | None) -> str:
+    """A command line of Runyard for the yard at this location, as a person types it."""
+    where = [] if location in (None, DEFAULT_YARD) else ["--yard", shown(str(location))]
+    return shlex.join(["runyard", *words, *where])
 
 
 def scrubbed(text: str, location: str | Path) -> str:

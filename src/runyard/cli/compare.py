@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import codec_option, command, level_option, option
+from runyard.cli.exit_codes import EXIT_GATE
 from runyard.cli.results import note_mixed_code
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
@@ -15,8 +16,6 @@ from runyard.format import plus_minus, show
 if TYPE_CHECKING:
     from runyard.reports.decision import Decision
     from runyard.stats.compare_result import Comparison
-
-EXIT_GATE = 4
 
 
 @command(

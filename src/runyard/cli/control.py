@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from runyard.cli.command import command, yes_option
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import task_of
 from runyard.errors import NotFound
@@ -48,7 +49,7 @@ def clear(session: Session, batch: str, yes: bool) -> int:
         done = yard.results(batch).stats.done
         outcomes = count(done, "outcome")
         if not yes and not session.confirm_loss(f"this would delete {batch} and {outcomes}"):
-            return 1
+            return EXIT_FAILED
         yard.clear(batch)
     session.answer(f"deleted {batch} and {outcomes}", {"cleared": batch, "outcomes": done})
     return 0

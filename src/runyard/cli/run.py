@@ -11,8 +11,9 @@ import click
 
 from runyard import modes
 from runyard.cli.command import COUNT, command, option, refuse_together, seed_option
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.options import RUN_FLAGS, fresh_options, option_flags, place_options
-from runyard.cli.running import EXIT_FAILED, carry_out, may_forget, show_notices
+from runyard.cli.running import carry_out, may_forget, show_notices
 from runyard.cli.session import Session
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from runyard import interrupts
-from runyard.addresses import DEFAULT_YARD, shown
+from runyard.addresses import DEFAULT_YARD, command, shown
 from runyard.errors import EngineError, NotFound, UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.spec.hash_seed import VARIABLE, own_seed
@@ -165,11 +165,8 @@ class Session:
 
     def command(self, *words: str) -> str:
         """A command to run next, for the same yard."""
-        import shlex
-
-        given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
-        where = ["--yard", self.place] if given else []
-        return shlex.join(["runyard", *words, *where])
+        is_given = self.location != os.environ.get("RUNYARD_YARD")
+        return command(*words, location=self.location if is_given else None)
 
 
 class _Screen(io.TextIOBase, TextIO):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runyard.cli.command import command, option
+from runyard.cli.exit_codes import EXIT_ENGINE
 from runyard.cli.session import Session, style
 from runyard.format import count
 from runyard.format import size as byte_size
@@ -15,7 +16,6 @@ from runyard.spec import units
 if TYPE_CHECKING:
     from runyard.checks.upkeep import YardCheck
 
-EXIT_DAMAGE = 3
 SHOWN, LISTED = 20, 1000
 
 
@@ -41,7 +41,7 @@ def doctor(session: Session) -> int:
         "logs": found.logs,
     }
     session.answer("\n".join([*_lines(found), _verdict(session, found)]), document)
-    return 0 if found.is_whole else EXIT_DAMAGE
+    return 0 if found.is_whole else EXIT_ENGINE
 
 
 def _lines(found: YardCheck) -> list[str]:

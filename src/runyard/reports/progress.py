@@ -25,7 +25,7 @@ from runyard.events import (
     TaskRetried,
     WorkerLost,
 )
-from runyard.format import count, duration, plus_minus, rate
+from runyard.format import count, cut, duration, plus_minus, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -317,8 +317,7 @@ def alert(event: Event) -> str | None:
 
 
 def _clip(text: str, width: int) -> str:
-    shown = one_line(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    return cut(one_line(text), width)
 
 
 def _first_line(text: str) -> str:

@@ -240,6 +240,8 @@ class Result:
     def failures(self) -> list[FailureGroup]:
         """Failures grouped by error and line, the most frequent first."""
         with self._reading() as (view, recorded):
+            if not recorded.row.failed:
+                return []
             return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:

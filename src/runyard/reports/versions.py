@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
+from runyard.format import moment
 from runyard.store.base import Snapshot
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import mixed
@@ -35,11 +35,7 @@ def mixed_lines(found: MixedCode) -> list[str]:
     lines = []
     for name, versions in found.items():
         parts = [
-            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {_moment(v.since)})" for v in versions
+            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {moment(v.since)})" for v in versions
         ]
         lines.append(f"mixed code: {name} has changed between outcomes; {', '.join(parts)}")
     return lines
-
-
-def _moment(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from runyard.errors import MetricMissing
-from runyard.format import count
+from runyard.format import count, listed
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import leaves
 from runyard.spec.option_kinds import TASKS, TIMES, UNITS
@@ -26,9 +26,6 @@ from runyard.stats.moments import Moments
 
 FIRST = 10
 """Completed tasks after which a metric that none of them returned is an error."""
-
-NAMED = 20
-"""How many metrics an error lists."""
 
 
 class Budget:
@@ -112,7 +109,7 @@ class Budget:
         """The error for a missing metric."""
         known = list(self._found)
         tasks = count(self._completed, "completed task")
-        listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+        some = listed(known)
         close = _closest(missing, [name for name in known if name != missing])
         returned = "returned as a finite number" if missing in self._found else "returned"
         wanted, option = "`until`", "--until …"
@@ -123,7 +120,7 @@ class Budget:
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
             f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} {returned}",
-            hint=f"their metrics: {listed or 'none, they return no numbers'}"
+            hint=f"their metrics: {some or 'none, they return no numbers'}"
             + (f"\ndid you mean {close!r}? {go_on}" if close else "")
             + "\nwhat is recorded is kept",
         )

@@ -16,13 +16,13 @@ import msgspec
 
 from runyard.backends import NAMES, backend_class
 from runyard.doors.agent.inputs import arguments as read
-from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, BadCall
 from runyard.doors.agent.queue import messages, views
 from runyard.doors.agent.queue.adding import add, read_task
 from runyard.doors.agent.queue.async_queue import cancel
 from runyard.doors.agent.queue.exports import export
 from runyard.doors.agent.queue.figures import figures
-from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
+from runyard.doors.agent.queue.ledger import ORDERS, Ledger
 from runyard.doors.agent.queue.model import Response, TaskStatus
 from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_done
 from runyard.doors.agent.worker.launch import backend_for, launch
@@ -48,7 +48,9 @@ class Action(NamedTuple):
 class BatchExecutor:
     """Queues work, runs it in parallel in the background, and collects results."""
 
-    def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
+    def __init__(
+        self, yard: Yard | str | Path | None = None, *, queue: str = DEFAULT_QUEUE
+    ) -> None:
         """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
         self.yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._owns_yard = not isinstance(yard, Yard)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from runyard.format import count, duration, size
+from runyard.format import count, cut, duration, size
 from runyard.reports.failures import FailureGroup
 from runyard.reports.html import blocks, charts, timeline
 from runyard.reports.html.blocks import Html, aside, element, join, moment, paragraph, shown
@@ -133,7 +133,7 @@ def failures(context: ReportContext) -> Section | None:
 
 def _failure(context: ReportContext, group: FailureGroup) -> Html:
     trace = "\n".join(context.near(group.trace).rstrip().splitlines()[-TRACE_LINES:])
-    lines = element("pre", blocks.cut(trace, TRACE))
+    lines = element("pre", cut(trace, TRACE))
     again: Html | str = "run its script again: its function is sent by value and not stored"
     if not context.by_value(group.tasks[0]):
         again = blocks.command(context.repro(group.tasks[0]))
@@ -141,8 +141,8 @@ def _failure(context: ReportContext, group: FailureGroup) -> Html:
     where = context.near(group.where)
     return element(
         "article",
-        element("h3", f"{group.count:,} × {blocks.cut(group.kind, MESSAGE)}"),
-        paragraph(blocks.cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
+        element("h3", f"{group.count:,} × {cut(group.kind, MESSAGE)}"),
+        paragraph(cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
         blocks.facts({"where": where, "tasks": tasks, "to reproduce": again}),
         blocks.details("Traceback of the first task", lines) if trace else "",
         class_="failure",
@@ -188,7 +188,7 @@ def spec(context: ReportContext) -> Section:
     """What was run, on what, from which state of the code."""
     recorded = context.recorded
     plan, target = recorded.plan, recorded.target
-    ref = "a list of tasks" if target is None else blocks.cut(context.near(target.ref), MESSAGE)
+    ref = "a list of tasks" if target is None else cut(context.near(target.ref), MESSAGE)
     what: dict[str, object] = {
         "batch": recorded.name,
         "target": ref,

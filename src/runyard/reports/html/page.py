@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runyard import clock, modes
-from runyard.format import count, duration
+from runyard.format import count, cut, duration
 from runyard.reports.html import account, findings
-from runyard.reports.html.blocks import Html, aside, command, cut, element, moment, paragraph
+from runyard.reports.html.blocks import Html, aside, command, element, moment, paragraph
 from runyard.reports.html.context import Maker, ReportContext, registered
 from runyard.reports.versions import mixed_lines
 from runyard.spaces import whole_file

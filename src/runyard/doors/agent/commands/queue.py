@@ -14,10 +14,11 @@ import click
 
 from runyard import interrupts
 from runyard.cli.command import command, examples_of, option, refuse_together, yes_option
-from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
+from runyard.cli.exit_codes import EXIT_DEADLINE, EXIT_ENGINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import assignments, value_of
-from runyard.errors import EngineError, UsageError
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, duration
+from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.formats import FORMATS
 from runyard.spaces import read_text
@@ -25,11 +26,14 @@ from runyard.spaces import read_text
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
 
-NAME = "queue"
 PRIORITIES = "low, medium, high, critical"
 
 queue_option = option(
-    "--queue", "name_of_queue", metavar="NAME", default=NAME, help="Use the queue of this name."
+    "--queue",
+    "name_of_queue",
+    metavar="NAME",
+    default=DEFAULT_QUEUE,
+    help="Use the queue of this name.",
 )
 
 
@@ -149,7 +153,6 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
     Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
     are still queued; 124: the timeout is over.
     """
-    from runyard.doors.agent.inputs.arguments import duration
     from runyard.doors.agent.queue.watching import Watch
     from runyard.reports.progress import show
 
@@ -166,10 +169,10 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
         session.note(f"{name_of_queue} is not finished after {timeout}")
         return EXIT_DEADLINE
     if data["queued"]:
-        own_name = [] if name_of_queue == NAME else ["--queue", name_of_queue]
+        own_name = [] if name_of_queue == DEFAULT_QUEUE else ["--queue", name_of_queue]
         start = session.command("queue", "start", *own_name)
         session.note(f"no worker is running; start one with `{start}`")
-        return EngineError.exit_code
+        return EXIT_ENGINE
     return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from runyard.doors.agent.queue.model import BatchTask, Response, TaskStatus
 from runyard.format import count
+from runyard.spec.shown import json_text
 from runyard.spec.status import FINAL_STATES
 
 MOST = 2900
@@ -26,13 +27,8 @@ _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"
 
 def clipped(text: str, most: int = MOST) -> str:
     """Text that can be sent: valid Unicode, and not too long."""
-    text = valid(text)
+    text = json_text(text)
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
-
-
-def valid(text: str) -> str:
-    """Text without lone surrogates, which stand for undecodable bytes of file names."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def ending(text: str, most: int) -> str:

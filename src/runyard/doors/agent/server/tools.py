@@ -24,6 +24,7 @@ from runyard.doors.agent.queue.model import Response
 from runyard.doors.agent.server.wire import wired
 from runyard.errors import RunyardError
 from runyard.reports.formats import FORMATS
+from runyard.spec.shown import json_text
 
 WAIT_MOST = 60.0
 MOST_DATA = 2900
@@ -252,7 +253,7 @@ def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
 
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
-        value = messages.valid(value)
+        value = json_text(value)
         half = letters // 2
         return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):

@@ -11,8 +11,9 @@ from runyard import clock
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.command import COUNT, INDEX, command, level_option, option, options
 from runyard.cli.compare import figures
+from runyard.cli.exit_codes import EXIT_FAILED, code_of
 from runyard.cli.options import fresh_options
-from runyard.cli.running import EXIT_FAILED, code_of, may_forget
+from runyard.cli.running import may_forget
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.doors.letitride.config.output import ChartName

@@ -18,7 +18,8 @@ from runyard.doors.letitride.game.strategies import strategy_of
 from runyard.doors.letitride.report.aggregate import Aggregate
 from runyard.doors.letitride.report.text import hand_rows, profit_bins
 from runyard.errors import UsageError
-from runyard.reports.html.blocks import Html, cut, element, join, number
+from runyard.format import cut
+from runyard.reports.html.blocks import Html, element, join, number
 from runyard.reports.html.charts import Scale
 from runyard.spaces import whole_file
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import INDEX, command, option
-from runyard.cli.compare import EXIT_GATE
+from runyard.cli.exit_codes import EXIT_GATE
 from runyard.cli.options import place_options
 from runyard.cli.session import Session, style
 from runyard.cli.table import screen_size

@@ -11,6 +11,7 @@ from runyard.doors.malice.logs.dataset import LoggedBatch
 from runyard.doors.malice.run.record import RunRecord
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import MALLORY
+from runyard.format import listed
 
 RUN_FIELDS = (
     "tickets_processed", "mallory_became_binder", "mallory_ever_binder", "mallory_reputation",
@@ -81,7 +82,7 @@ def _of_falls(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]
         and _user(told_runs, record["run_id"], user).get("demoted_at", "") is None
     ]
     if found:
-        some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        some = listed(found, 3)
         yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
 
 
