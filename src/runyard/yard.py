@@ -121,7 +121,7 @@ class Yard:
         those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
         if limit is not None and (type(limit) is not int or limit < 1):
-            raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
+            raise UsageError(f"limit is {limit!r}", hint="use a whole number, 1 or more")
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         _refuse_misplaced(options)
         batch = _checked(batch).with_options(**options)

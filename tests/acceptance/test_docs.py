@@ -29,7 +29,7 @@ PROMISES = """\
    the death of any process.
 2. The same batch, seed and code give the same outcomes on every backend and with any number of
    workers.
-3. On `processes` and `ray`, a task that crashes, hangs, runs out of memory or poisons its worker
+3. On `processes` and `ray`, a task that crashes, hangs, runs out of memory or corrupts its worker
    costs that task alone.
 4. Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` continues from there.
 5. No server is needed. Nothing listens beyond loopback unless asked, and never without a token.

@@ -133,7 +133,7 @@ def test_a_task_that_spoils_its_worker_costs_no_neighbour(
         assert notices == []
     else:
         (notice,) = notices
-        assert notice.startswith(f"task {SPOILER} changed what all tasks of a worker share")
+        assert notice.startswith(f"task {SPOILER} changed state that all tasks of a worker share")
         assert told in notice
 
 
@@ -214,7 +214,7 @@ def test_a_task_that_writes_into_a_report_costs_itself_alone(yard: ry.Yard) -> N
                 time.sleep(1)
         return x
 
-    assert_costs_itself_alone(yard, task, "garbled a report")
+    assert_costs_itself_alone(yard, task, "sent a garbled report")
 
 
 def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:

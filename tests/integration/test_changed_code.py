@@ -94,7 +94,7 @@ def test_growing_with_changed_code_mixes_and_says_so(project: Project) -> None:
     assert [e.text for e in seen if type(e) is Notice] == ["the batch grew from 2 to 3 tasks"]
     (versions,) = result.mixed_code.values()
     assert [version.outcomes for version in versions] == [2, 1]
-    assert "mixed code: jobs_of_test:job has changed between outcomes; 2 by" in result.summary()
+    assert "mixed code: 2 versions of jobs_of_test:job: 2 outcomes from" in result.summary()
     logged = [event["event"] for event in ry.Yard().events("b")]
     assert logged.index("CodeChanged") < len(logged) - 1 - logged[::-1].index("BatchStarted")
     assert "mixed code" in result.report().read_text()
@@ -268,7 +268,7 @@ def test_the_command_line_says_it_and_decides(cli: Call, project: Project) -> No
     assert run("1,2", "--changed", "refuse", "--dry-run").code == 2
     planned = run("1,2", "--changed", "rerun", "--dry-run", "--json")
     assert (planned.last["recorded"], planned.last["left"]) == (0, 2)
-    assert "2 outcomes were recorded; their tasks run again" in planned.err
+    assert "2 outcomes were recorded; rerunning their tasks" in planned.err
     grown = run("1,2,3")
     assert "has changed since 2 outcomes were recorded" in grown.err
     assert "Warning" not in grown.err

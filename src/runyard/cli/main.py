@@ -22,7 +22,7 @@ SECTIONS = {
         "resume": ("resume", "Continue a batch, or all unfinished ones."),
         "retry": ("resume", "Rerun the failed tasks of a batch."),
         "worker": ("resume", "Run tasks from a shared yard."),
-        "stop": ("control", "Stop running engines once their current tasks end."),
+        "stop": ("control", "Stop engines once their running tasks end."),
         "cancel": ("control", "Cancel a batch or a task, even while it runs."),
     },
     "Inspect": {
@@ -36,7 +36,7 @@ SECTIONS = {
     "Check": {
         "repro": ("check", "Rerun one task in this process and compare."),
         "verify": ("check", "Rerun a sample on another backend and compare."),
-        "doctor": ("upkeep", "Check the store and the logs; repair torn tails."),
+        "doctor": ("upkeep", "Check the store and the logs; repair truncated logs."),
     },
     "Clean up": {
         "clear": ("control", "Delete a batch: its record and its files."),

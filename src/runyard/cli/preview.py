@@ -83,7 +83,7 @@ def _estimate_lines(found: RunEstimate, batch: Batch) -> list[str]:
         lines.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
     listed = ", ".join(found.known[:NAMED]) + (", …" if len(found.known) > NAMED else "")
     lines += [
-        f"{name}: no outcome on record has this metric; there are: {listed or 'none'}"
+        f"{name}: no recorded outcome has this metric; the metrics are: {listed or 'none'}"
         for name in found.absent
     ]
     return lines

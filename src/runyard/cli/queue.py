@@ -121,7 +121,7 @@ def start(session: Session, **arguments: Any) -> None:
 @option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
 @_named
 def stop(session: Session, name_of_queue: str, now: bool) -> None:
-    """Stop the worker after the running tasks."""
+    """Stop the worker once its running tasks end."""
     _perform(session, name_of_queue, "stop", graceful=not now)
 
 
@@ -144,10 +144,10 @@ def status(session: Session, **arguments: Any) -> None:
 @option("--timeout", metavar="TIME", help="Wait at most this long: 30s, 5m.  [default: no limit]")
 @_named
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
-    """Wait until the queue, or the given TASKs, are done.
+    """Wait until the queue or the given TASKs are done.
 
-    Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
-    are still queued; 124: the timeout is over.
+    Exit code 0: all completed; 1: some failed or were cancelled; 3: no worker is running and
+    tasks are still queued; 124: timed out.
     """
     from runyard.doors.agent.inputs.arguments import duration
     from runyard.doors.agent.queue.watching import Watch

@@ -357,7 +357,7 @@ def _all_rows(
         yield row
     if count != expected:
         raise StoreDamaged(
-            f"{expected} outcomes of {recorded.name} were recorded, {count} are there",
+            f"{expected} outcomes of {recorded.name} were recorded, but {count} are there",
             hint="run `runyard doctor`",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from runyard.format import count
 from runyard.store.base import Snapshot
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import mixed
@@ -35,9 +36,10 @@ def mixed_lines(found: MixedCode) -> list[str]:
     lines = []
     for name, versions in found.items():
         parts = [
-            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {_moment(v.since)})" for v in versions
+            f"{count(v.outcomes, 'outcome')} from {v.fingerprint[:8]} (since {_moment(v.since)})"
+            for v in versions
         ]
-        lines.append(f"mixed code: {name} has changed between outcomes; {', '.join(parts)}")
+        lines.append(f"mixed code: {len(versions)} versions of {name}: {', '.join(parts)}")
     return lines
 
 

@@ -362,12 +362,12 @@ def test_only_sides_that_are_compared_have_the_difference_of_a_comparison() -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nwe.failed < 1%", "'nwe' in the condition is not one of[^?]*did you mean new?"),
+        ("nwe.failed < 1%", "'nwe' in the condition is not a side[^?]*did you mean new?"),
         ("nwe >= old", "'nwe' in the condition is neither a metric nor[^?]*did you mean new?"),
         ("mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
         ("new.mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
         ("new.scroe > 1", "'scroe' in the condition is not a metric"),
-        ("low95(new - od) > 1", "'od' in the condition is not one of[^?]*did you mean old?"),
+        ("low95(new - od) > 1", "'od' in the condition is not a side[^?]*did you mean old?"),
         ("p(New - old) > 1", "did you mean new?"),
         ("my-batch.failed < 1", "'my' in the condition is neither"),
     ],

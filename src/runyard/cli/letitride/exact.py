@@ -87,7 +87,7 @@ def _figures(found: Mapping[str, Any]) -> dict[str, str]:
         "bet 1 rides": rides[0],
         "bet 2 rides": rides[1],
         "1 / 2 / 3 bets": " / ".join(_percent(each) for each in found["bets_at_end"].values()),
-        "cost of play": f"{found['cost']['value']:.7f} more than the best play",
+        "behind best play": f"{found['cost']['value']:.7f} per hand",
     }
 
 

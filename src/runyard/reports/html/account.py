@@ -63,7 +63,7 @@ def _times(context: ReportContext) -> Html:
         counts += equal_bins(np.log10(np.clip(seconds, scale.low, scale.high)), edges)
     bars = charts.outline(scale, scale.low, scale.high, (counts / counts.max()).tolist(), 46, 2)
     marks = join([bars, charts.mark("diamond", scale.at(median), 55)])
-    note = f"median {duration(median)}, longest {duration(high)}, n {summary.count:,}"
+    note = f"median {duration(median)}, longest {duration(high)}, n = {summary.count:,}"
     title = f"Tasks took {duration(low)} to {duration(high)}; half took at most {duration(median)}"
     row = charts.Row("all tasks", marks, note, height=62)
     key = join([charts.sign("diamond"), " median; logarithmic scale"])
@@ -211,7 +211,7 @@ def spec(context: ReportContext) -> Section:
         parts += [element("h3", "Parameters"), blocks.table(heads, varied, numbers=[3])]
     defaults, used = msgspec.structs.asdict(Options()), msgspec.structs.asdict(recorded.options)
     changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
-    options = blocks.facts(changed) if changed else aside("All at their defaults.")
+    options = blocks.facts(changed) if changed else aside("All options have their default values.")
     parts += [element("h3", "Options"), options]
     runs = context.history.runs
     run = next((run for run in reversed(runs) if run.described), None)

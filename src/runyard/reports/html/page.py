@@ -107,7 +107,7 @@ def _head(context: ReportContext) -> list[Html]:
         element("h1", context.result.name),
         paragraph(_what(context), class_="what"),
         paragraph(state, class_="state"),
-        aside(f"{when}; {duration(stats.seconds)} of run time."),
+        aside(f"{when}; running time {duration(stats.seconds)}."),
         *(paragraph(f"{w}.", class_="warning") for w in mixed_lines(context.result.mixed_code)),
         *_unfinished(context),
     ]

@@ -77,11 +77,10 @@ def stopped(data: Mapping[str, Any]) -> str:
     if not data["stopping"]:
         head = "nothing was running"
     elif data["graceful"]:
-        head = (
-            f"stopping after the {data['running']} that run now" if data["running"] else "stopping"
-        )
+        running = data["running"]
+        head = f"stopping, {running:,} still running" if running else "stopping"
     else:
-        head = "stopped; what was running is queued again"
+        head = "stopped; running tasks were requeued"
     counts = (
         f"{data['completed']:,} completed, {data['failed']:,} failed, {data['queued']:,} queued"
     )
@@ -92,7 +91,7 @@ def cancelled(data: Mapping[str, Any]) -> str:
     """What `cancel` says."""
     if data["cancelled"]:
         return f"{data['task_id']} is {'' if data['status'] == 'cancelled' else 'being '}cancelled"
-    return f"{data['task_id']} is {data['status']} already"
+    return f"{data['task_id']} is already {data['status']}"
 
 
 def status(data: Mapping[str, Any]) -> str:
@@ -103,14 +102,14 @@ def status(data: Mapping[str, Any]) -> str:
         f"{data['progress_percentage']:.1f}% of {_tasks(data['total_tasks'])} done: "
         f"{data['completed']:,} completed, {data['failed']:,} failed, "
         f"{data['cancelled']:,} cancelled, {data['running']:,} running, {data['queued']:,} queued",
-        f"{data['average_task_time']:.3g} s a task, {data['rate']:.3g} tasks/s, "
+        f"{data['average_task_time']:.3g} s per task, {data['rate']:.3g} tasks/s, "
         f"{data['total_execution_time']:.1f} s in all, waits {data['wait_time']['mean']:.3g} s "
         f"on average",
     ]
     if data["success_rate"] is not None:
         lines[1] += f", {100 * data['success_rate']:.1f}% succeed"
     if data["estimated_time_remaining"] is not None:
-        lines.append(f"about {data['estimated_time_remaining']:.1f} s to go")
+        lines.append(f"about {data['estimated_time_remaining']:.1f} s left")
     used = data.get("resources")
     if used and data["state"] == "running":
         lines.append(

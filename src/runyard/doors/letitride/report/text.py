@@ -31,7 +31,7 @@ def summary(found: Aggregate) -> str:
         f"  sessions won   {_share(found.outcomes['win'], found.rows, win)}",
         f"  out of money   {_share(int(found.stops[-1]), found.rows, ruin)}",
         f"  profit         mean {show(moments.mean)}, median {show(median)}, "
-        f"5 % below {show(low)}, 5 % above {show(high)}",
+        f"5th percentile {show(low)}, 95th {show(high)}",
         "",
     ]
     return "\n".join([*lines, *(f"  {line}" for line in figure_lines(found))])
@@ -62,12 +62,12 @@ def figure_lines(found: Aggregate) -> list[str]:
     chi, p = found.chi_square()
     rows.append(["hand frequencies", f"χ² {chi:.1f}", "", f"p {p:.2g}"])
     return aligned(
-        ["", "simulated (95 %)", "exact", "difference, in standard errors"], rows, (1, 2, 3)
+        ["", "simulated (95%)", "exact", "difference, in standard errors"], rows, (1, 2, 3)
     )
 
 
 def histogram_text(found: Aggregate, width: int = 50) -> str:
-    """A histogram of session profits as text; the outer bars include the extreme 1 %."""
+    """A histogram of session profits as text; the outer bars include the extreme 1%."""
     edges, counts = profit_bins(found)
     most = max(counts) or 1
     names = [f"{edge:+,.0f}" for edge in edges[:-1]]
@@ -82,7 +82,7 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
 def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int]]:
     """Edges of at most `most` bins for session profits, and the count in each.
 
-    They span 99 % of the sessions; the rest is counted in the outer bins.
+    They span 99% of the sessions; the rest is counted in the outer bins.
     """
     low, high = found.profit.quantiles.quantiles([0.005, 0.995])
     step = round_step(max(high - low, 1.0) * MOST_TICKS / most)
