@@ -240,7 +240,7 @@ def test_a_file_edited_while_workers_come_and_go_is_told(project: Project, tmp_p
         assert values(project.run([0, 1], **words)) == [100, 101]
     assert (len(told), told[0].filename) == (1, __file__)
     logged = [event.get("text", "") for event in ry.Yard().events("b")]
-    assert any("outcomes of this run may be of either" in text for text in logged)
+    assert any("outcomes of this run may come from either version" in text for text in logged)
 
 
 def test_every_run_warns_where_the_same_line_runs_again(project: Project) -> None:
@@ -272,12 +272,15 @@ def test_the_command_line_says_it_and_decides(cli: Call, project: Project) -> No
     grown = run("1,2,3")
     assert "has changed since 2 outcomes were recorded" in grown.err
     assert "Warning" not in grown.err
-    assert "mixed code: jobs_of_test:job" in grown.out
-    assert "mixed code: jobs_of_test:job" in cli("results", "b").err
+    assert "mixed code: 2 versions of jobs_of_test:job" in grown.out
+    assert "mixed code: 2 versions of jobs_of_test:job" in cli("results", "b").err
     alone = cli("compare", "b", "--gate", "failed < 1%")
-    assert (alone.code, alone.err.startswith("mixed code: jobs_of_test:job")) == (0, True)
+    assert (alone.code, alone.err.startswith("mixed code: 2 versions of jobs_of_test:job")) == (
+        0,
+        True,
+    )
     cli("run", "jobs_of_test:job", "--grid", "x=1,2,3", "--name", "c", *SERIAL)
-    assert "b: mixed code: jobs_of_test:job" in cli("compare", "b", "c").err
+    assert "b: mixed code: 2 versions of jobs_of_test:job" in cli("compare", "b", "c").err
     found = cli("verify", "b", "--sample", "100%", "--json")
     assert found.code == 1
     assert (found.last["different"], found.last["other_code"]) == (2, 2)

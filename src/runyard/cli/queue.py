@@ -103,7 +103,9 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> None:
     try:
         tasks = json.loads(read_text(sys.stdin if file == "-" else Path(file)))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
+        raise UsageError(
+            f"{file} can't be read: {error}", hint="pass a JSON list of tasks"
+        ) from error
     _perform(session, name_of_queue, "add_batch", tasks=tasks)
 
 

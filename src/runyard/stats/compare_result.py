@@ -195,7 +195,7 @@ class Comparison:
             return f"{self.a} and {self.b} are equal {each}"
         size = f"by {abs(self.effect):.6g}{unit} {each}"
         if not self.shown:
-            return f"{self.a} and {self.b} differ {size}; too few to call it a difference"
+            return f"{self.a} and {self.b} differ {size}; too few to be significant"
         return f"{self._order_words} {size}"
 
     @property

@@ -209,11 +209,12 @@ ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         lambda y: _replaced(y / "batches/b/events.jsonl", lambda path: path.symlink_to("gone")),
         3, "broken link"),
     "zeros for a log": (
-        lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3, "None of its 900"),
+        lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3, "It has 900 bytes, but no valid line"),
     "other text for a log": (
-        lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3, "None of its 6 bytes"),
+        lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3, "It has 6 bytes, but no valid line"),
     "a log that begins": (
-        lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0, "cut off"),
+        lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0,
+        "of an incomplete last line"),
     "a pipe for a store": (lambda y: _replaced(y / "yard.db", os.mkfifo), 3, "not a regular file"),
     "a folder for a store": (lambda y: _replaced(y / "yard.db", os.mkdir), 3, "not a regular file"),
     "pipes of engines": (

@@ -197,9 +197,7 @@ def test_equal_values_are_called_equal() -> None:
 
 def test_a_difference_that_never_varies_is_judged_by_how_often_it_was_seen() -> None:
     few = paired([1, 2, 3], [0.9, 1.9, 2.9])
-    assert few.words() == (
-        "a and b differ by 0.1 in each of 3 pairs; too few to call it a difference"
-    )
+    assert few.words() == ("a and b differ by 0.1 in each of 3 pairs; too few to be significant")
     assert few.p == 0.25
     many = paired(np.arange(10), np.arange(10) - 0.1)
     assert many.p == 2**-9

@@ -381,7 +381,9 @@ def test_a_name_that_is_nothing_is_refused_with_the_nearest_one(text: str, says:
 def test_a_name_of_two_meanings_is_refused() -> None:
     scope = Scope(["a", "b"], ["score", "p", "a.score", "b.failed"], [("a", "b")], "score")
     for text in ("p < 0.05", "a.score > 1", "b.failed < 1"):
-        with pytest.raises(UsageError, match=r"is a metric, and"):
+        with pytest.raises(
+            UsageError, match=r"is both a metric and|is ambiguous: it is a metric, and"
+        ):
             parse(text).within(scope)
     plain = parse("mean(p) < 0.05 and mean(a.score) > 1 and mean(b.failed) < 1").within(scope)
     assert plain.metrics() == ("p", "a.score", "b.failed")

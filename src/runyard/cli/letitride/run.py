@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 CHARTS: tuple[str, ...] = get_args(ChartName)
 _UNITS = {
-    "profit": "base bets a session",
-    "wagered": "base bets a session",
-    "hands": "hands a session",
+    "profit": "base bets per session",
+    "wagered": "base bets per session",
+    "hands": "hands per session",
     "drawdown": "base bets",
 }
 
@@ -249,11 +249,9 @@ def _speed(results: SimulationResults, seconds: float, before: int) -> str:
     found = results.aggregate
     fresh = found.sessions - before
     rate = found.hands * fresh / found.sessions / seconds
-    there = f"{before:,} sessions were already recorded, " if before else ""
-    told = (
-        f"{rate:,.0f} hands a second, including start-up and recording" if fresh else "none played"
-    )
-    return f"  {there}{seconds:.2f} s, {told}"
+    there = f"{before:,} sessions were already recorded; " if before else ""
+    told = f"{rate:,.0f} hands per second, including startup and recording"
+    return f"  {there}{seconds:.2f} s, {told}" if fresh else f"  {there}none were left to play"
 
 
 def _table(

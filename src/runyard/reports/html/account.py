@@ -159,7 +159,7 @@ def workers(context: ReportContext) -> Section | None:
     drawn = {id(run.run) for run in runs}
     others = sum(id(run) not in drawn for run in history.runs)
     if others:
-        why = "not shown: no outcomes, or too long ago."
+        why = "not shown: no outcomes, or too old."
         parts.append(aside(f"{count(others, 'other run')} {why}"))
     return Section("Timeline of workers", join(parts), order=60)
 
@@ -298,7 +298,7 @@ def runs(context: ReportContext) -> Section | None:
 
 def _end(run: RunRecord, alive: bool) -> str:
     if run.ended is None:
-        return "still running" if alive else "unexpectedly (killed, or power lost)"
+        return "still running" if alive else "unexpected (killed, or power lost)"
     return run.reason
 
 

@@ -152,7 +152,7 @@ def _unfinished(context: ReportContext) -> list[Html]:
             "p",
             element("strong", "Not finished."),
             f" {count(row.pending, 'task')} of {row.total:,} {have} no outcome yet{why}.",
-            " The figures below cover what is recorded so far.",
+            " The figures below cover the outcomes recorded so far.",
             *again,
             class_="warning",
             role="status",
