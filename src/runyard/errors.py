@@ -89,7 +89,7 @@ class NotFound(RunyardError):
 
 
 class EngineError(RunyardError):
-    """The engine can't continue; what was recorded is kept."""
+    """The engine can't continue; recorded outcomes are kept."""
 
 
 class StoreError(EngineError):
