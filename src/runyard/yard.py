@@ -58,8 +58,8 @@ class Yard:
 
         `postgresql://…` names a yard that machines share; each machine keeps its own files (in
         `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` is a yard in memory, for tests,
-        that ends with the object. With `durable`, each commit waits for the disk, so that even a power
-        cut loses nothing.
+        that ends with the object. With `durable`, each commit waits for the disk, so that even a
+        power cut loses nothing.
         """
         logs.configure()
         if not isinstance(location, str | os.PathLike | None):
