@@ -31,7 +31,7 @@ PROMISES = """\
    workers.
 3. On `processes` and `ray`, a task that crashes, hangs, runs out of memory or corrupts its worker
    costs that task alone.
-4. Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` continues from there.
+4. Ctrl-C keeps all finished work, leaves no orphans, exits with 130, and `resume` continues.
 5. No server is needed. Nothing listens beyond loopback unless asked, and never without a token.
 """
 

@@ -367,6 +367,6 @@ def _not_among(label: str, labels: Iterable[str]) -> NotFound:
     there = list(labels)
     more = ", …" if len(there) > NAMED else ""
     return NotFound(
-        f"there is no {label!r}{did_you_mean(label, there)}",
-        hint=f"there are: {', '.join(there[:NAMED])}{more}",
+        f"there is no group {label!r}{did_you_mean(label, there)}",
+        hint=f"the groups are: {', '.join(there[:NAMED])}{more}",
     )

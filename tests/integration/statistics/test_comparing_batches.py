@@ -106,7 +106,7 @@ def test_what_is_wanted_may_be_a_few_of_very_many(yard: ry.Yard) -> None:
         groups_of(result, "v", "x")
     (found,) = compare_groups(groups_of(result, "v", "x", ["299", "7"]), "v")
     assert (found.a, found.b) == ("299", "7")
-    with pytest.raises(NotFound, match="there is no '300'"):
+    with pytest.raises(NotFound, match="there is no group '300'"):
         groups_of(result, "v", "x", ["300"])
 
 
@@ -330,8 +330,8 @@ def test_a_gate_alone_decides_by_the_exit_code(
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("b", "--baseline", "7"), 5, "there are: 1, 2, 4"),
-        (("b", "--only", "7,1"), 5, "there is no '7'"),
+        (("b", "--baseline", "7"), 5, "the groups are: 1, 2, 4"),
+        (("b", "--only", "7,1"), 5, "there is no group '7'"),
         (("b", "--only", "1"), 2, "only one group"),
         (("b", "--by", "z"), 5, "they vary by: x, replicate"),
         (("b", "--metric", "w"), 5, "the metrics are: v"),
