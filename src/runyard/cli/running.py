@@ -160,7 +160,7 @@ def _summary(session: Session, result: Result, groups: list[FailureGroup]) -> st
     lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
     lines += ["  " + style(group.line(), fg="red") for group in groups[:GROUPS_SHOWN]]
     if len(groups) > GROUPS_SHOWN:
-        lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")
+        lines.append(f"  and {count(len(groups) - GROUPS_SHOWN, 'more kind')} of failure")
     digest = result.digest
     lines.append(f"  seed {result.seed}" + (f", digest {digest[:16]}" if digest else ""))
     if groups:

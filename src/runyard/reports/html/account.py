@@ -105,9 +105,9 @@ def alerts(context: ReportContext) -> Section | None:
     if rows:
         heads = ["kind", "level", "message", "count", "tasks", "first"]
         parts.append(blocks.table(heads, rows, numbers=[3], sortable=len(rows) > 3))
-    more = [f"{len(found) - ALERTS:,} more kinds"] if len(found) > ALERTS else []
+    more = [count(len(found) - ALERTS, "more kind")] if len(found) > ALERTS else []
     if history.more_alerts:
-        more.append(f"{history.more_alerts:,} more alerts not listed")
+        more.append(f"{count(history.more_alerts, 'more alert')} not listed")
     if more:
         parts.append(aside(" and ".join(more)))
     return Section("Alerts", join(parts), order=20) if parts else None
@@ -125,7 +125,7 @@ def failures(context: ReportContext) -> Section | None:
     parts = [_failure(context, group) for group in groups[:FAILURES]]
     if len(groups) > FAILURES:
         rest = sum(group.count for group in groups[FAILURES:])
-        more = f"{len(groups) - FAILURES:,} more kinds of failure, {count(rest, 'task')}: "
+        more = f"{count(len(groups) - FAILURES, 'more kind')} of failure, {count(rest, 'task')}: "
         every = context.command("results", context.result.name, "--failures")
         parts.append(aside(more, blocks.command(every)))
     return Section("Failed tasks", join(parts), order=25)
@@ -292,7 +292,7 @@ def runs(context: ReportContext) -> Section | None:
     heads = ["run", "started", "duration", "backend", "workers", "end", "tasks done", "code"]
     parts = [blocks.table(heads, rows, numbers=[0, 2, 4, 6])]
     if len(found) > RUNS:
-        parts.append(aside(f"{len(found) - RUNS:,} earlier runs not listed."))
+        parts.append(aside(f"{count(len(found) - RUNS, 'earlier run')} not listed."))
     return Section("Runs", join(parts), order=85)
 
 

@@ -16,6 +16,7 @@ from runyard.cli.running import EXIT_FAILED, code_of, may_forget
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.doors.letitride.config.output import ChartName
+from runyard.format import count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +224,7 @@ def _until(
     from runyard.doors.letitride.simulate.until import read_condition, run_until
 
     def tell(verdict: Verdict, blocks: int) -> None:
-        note(f"{blocks * job.size:,} sessions: {verdict.text}")
+        note(f"{count(blocks * job.size, 'session')}: {verdict.text}")
 
     rule = read_condition(condition)
     return run_until(controller, rule, progress=progress, fresh=fresh, on_check=tell)
@@ -249,9 +250,9 @@ def _speed(results: SimulationResults, seconds: float, before: int) -> str:
     found = results.aggregate
     fresh = found.sessions - before
     rate = found.hands * fresh / found.sessions / seconds
-    there = f"{before:,} sessions were already recorded; " if before else ""
+    there = f"{count(before, 'session')} already recorded; " if before else ""
     told = f"{rate:,.0f} hands per second, including startup and recording"
-    return f"  {there}{seconds:.2f} s, {told}" if fresh else f"  {there}none were left to play"
+    return f"  {there}{seconds:.2f} s, {told}" if fresh else f"  {there}none left to play"
 
 
 def _table(
@@ -264,4 +265,4 @@ def _table(
     sessions = next(iter(found.values())).total_sessions
     heads = ["a", "b", f"{metric} a", f"{metric} b", "a − b", "p", "correlation"]
     text = table(heads, rows, numbers=(2, 3, 4, 5, 6))
-    return f"{text}\n{sessions:,} sessions of each, on the same cards"
+    return f"{text}\n{count(sessions, 'session')} of each, on the same cards"

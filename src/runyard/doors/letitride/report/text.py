@@ -6,6 +6,7 @@ import math
 
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.report.aggregate import Aggregate, exact_shares
+from runyard.format import count
 from runyard.reports.html.charts import MOST_TICKS, round_step
 from runyard.reports.text import aligned
 from runyard.stats import Interval, plus_minus, show
@@ -27,7 +28,7 @@ def summary(found: Aggregate) -> str:
     low, median, high = found.profit.quantiles.quantiles([0.05, 0.5, 0.95])
     seats = f" with {found.seats} seats" if found.seats > 1 else ""
     lines = [
-        f"{found.sessions:,} sessions{seats}, {found.hands:,} hands",
+        f"{count(found.sessions, 'session')}{seats}, {count(found.hands, 'hand')}",
         f"  sessions won   {_share(found.outcomes['win'], found.rows, win)}",
         f"  out of money   {_share(int(found.stops[-1]), found.rows, ruin)}",
         f"  profit         mean {show(moments.mean)}, median {show(median)}, "
