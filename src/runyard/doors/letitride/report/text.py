@@ -89,9 +89,9 @@ def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int
     step = round_step(max(high - low, 1.0) * MOST_TICKS / most)
     first, last = math.floor(low / step), max(math.floor(high / step), math.floor(low / step))
     counts = [0] * (last - first + 1)
-    for value, count in _values(found):
+    for value, times in _values(found):
         place = math.floor(value / step) - first
-        counts[min(max(place, 0), len(counts) - 1)] += count
+        counts[min(max(place, 0), len(counts) - 1)] += times
     return [(first + at) * step for at in range(len(counts) + 1)], counts
 
 
