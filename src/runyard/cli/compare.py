@@ -29,8 +29,8 @@ EXIT_GATE = 4
 )
 @click.argument("batch")
 @click.argument("other", required=False)
-@option("--by", metavar="K", help="Compare the values of this parameter; or variant, or case.")
-@option("--metric", metavar="M", help="Compare this number that tasks return.")
+@option("--by", metavar="K", help="Compare by this parameter, by variant or by case.")
+@option("--metric", metavar="M", help="Compare this metric, a number that tasks return.")
 @option("--only", metavar="A,B", help="Compare only these values of K.")
 @option("--baseline", metavar="A", help="Compare each value with this one.  [default: every pair]")
 @option(

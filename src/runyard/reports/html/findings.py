@@ -72,7 +72,7 @@ def _metric(context: ReportContext, name: str) -> list[Html]:
     if whole.rate is None:
         chart, rows = _distribution(context, groups, name), _means(groups)
         heads = ["mean", f"± {percent}", "sd", "median", "min", "max", "n"]
-        about = f"mean ± {percent} interval of the mean"
+        about = f"mean ± half the width of its {percent} interval"
     else:
         chart, rows = _rate_plot(groups, name), _rates(groups)
         heads = ["rate", percent, "true", "n"]
