@@ -81,7 +81,7 @@ def add(
     depends_on: tuple[str, ...],
     **task: Any,
 ) -> None:
-    """Add one task: FUNCTION with parameters, under a NAME."""
+    """Add a task named NAME that calls FUNCTION."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
     refuse_together({"--params": params is not None, "--set": given})
     _perform(session, action="add", params=params or given, depends_on=list(depends_on), **task)
@@ -96,7 +96,7 @@ def add(
 @click.argument("file", type=click.Path(allow_dash=True))
 @queue_option
 def add_batch(session: Session, name_of_queue: str, file: str) -> None:
-    """Add the tasks of a JSON FILE; - reads stdin.
+    """Add the tasks in a JSON FILE; - reads stdin.
 
     FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
     """
@@ -236,7 +236,7 @@ def cancel(session: Session, **arguments: Any) -> None:
 @command("runyard queue install-agent-zero ~/agent-zero", name="install-agent-zero", group=queue)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 def install_agent_zero(session: Session, folder: str) -> None:
-    """Write the plugin for Agent Zero into DIR.
+    """Write the Agent Zero plugin into DIR.
 
     It consists of the tool, the prompt that explains it, and the manifest.
     """
