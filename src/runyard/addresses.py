@@ -34,7 +34,7 @@ _MISSPELT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OUT_OF_PLACE = re.compile(r"(?:password|secret)\s*=", re.IGNORECASE)
-_FOLDER = "name the folder of a yard"
+_FOLDER = "pass the folder of a yard"
 _KINDS = ((stat.S_ISREG, "a file"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -101,7 +101,9 @@ def _check_folder(path: Path) -> None:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
         if number in (errno.ELOOP, errno.ENOTDIR):
-            raise StoreError(f"{path} is no folder: {os.strerror(number)}", hint=_FOLDER) from None
+            raise StoreError(
+                f"{path} is not a folder: {os.strerror(number)}", hint=_FOLDER
+            ) from None
         return  # it is missing, or can't be looked at, which opening it says
     if not stat.S_ISDIR(mode):
         kind = next((name for test, name in _KINDS if test(mode)), "a device")

@@ -58,7 +58,7 @@ class Context:
         self._callbacks: list[Callable[[], None]] = []
         self.batch: str = runner.program.job.name
         self.task: int = ready.task
-        self.attempt: int = ready.attempt  # how often the task failed before
+        self.attempt: int = ready.attempt  # number of earlier failures of the task
         self.params: dict[str, Any] = ready.params
         self.timeout: float | None = runner.timeout(ready)  # the attempt's time limit in seconds
         self.is_over = False  # the attempt has ended

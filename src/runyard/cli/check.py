@@ -115,15 +115,16 @@ def verify(session: Session, batch: str, sample: str, **given: Any) -> int:
 
 def _verify_text(session: Session, found: Verified) -> str:
     name, again = found.recorded.name, len(found.again)
+    total = count(found.recorded.row.total, "task")
+    reran = f"{name}: reran {again:,} of {total} on {found.backend}"
     if found.first is None:
-        total = count(found.recorded.row.total, "task")
-        same = style("all the same", fg="green")
-        return f"{name}: reran {again:,} of {total} on {found.backend}, {same}"
+        return f"{reran}, {style('all the same', fg='green')}"
     before, now = found.first
-    differ = style(f"{len(found.different):,} differ", fg="red")
+    different = len(found.different)
+    differ = style(f"{different:,} {'differs' if different == 1 else 'differ'}", fg="red")
     task = f"{name}/{found.different[0]}"
     return (
-        f"{name}: {differ} of {count(again, 'task')} rerun on {found.backend}; the first is {task}"
+        f"{reran}, {differ}; the first is {task}"
         f"\n{before.difference(now)}\n  next: {session.command('repro', task)}"
     )
 

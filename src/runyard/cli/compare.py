@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 )
 @click.argument("batch")
 @click.argument("other", required=False)
-@option("--by", metavar="K", help="Compare the values of this parameter, or variant or case.")
-@option("--metric", metavar="M", help="Compare this number that tasks return.")
+@option("--by", metavar="K", help="Compare by this parameter, by variant or by case.")
+@option("--metric", metavar="M", help="Compare this metric, a number that tasks return.")
 @option("--only", metavar="A,B", help="Compare only these values of K.")
 @option("--baseline", metavar="A", help="Compare each value with this one.  [default: every pair]")
 @option(
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @option(
     "--better",
     type=click.Choice(["higher", "lower"]),
-    help="Say which direction of the metric is better.",
+    help="Name the winner: the side with the higher, or lower, values.",
 )
 @option(
     "--interval",
@@ -112,7 +112,7 @@ def _lines(decision: Decision) -> list[str]:
         metrics = ", ".join(groups.metrics[:20])
         lines.append(f"not compared: choose a metric with --metric: {metrics}")
     for verdict in decision.verdicts:
-        said, colour = ("holds", "green") if verdict.holds else ("fails", "red")
+        said, colour = ("passed", "green") if verdict.holds else ("failed", "red")
         lines.append(f"{style(f'gate {said}', fg=colour)}: {verdict.text}")
     return lines
 

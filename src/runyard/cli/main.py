@@ -24,7 +24,7 @@ SECTIONS = {
         "resume": ("cli.resume", "Continue a batch, or all unfinished ones."),
         "retry": ("cli.resume", "Rerun the failed tasks of a batch."),
         "worker": ("cli.resume", "Run tasks from a shared yard."),
-        "stop": ("cli.control", "Stop running engines once their current tasks end."),
+        "stop": ("cli.control", "Stop engines once their running tasks end."),
         "cancel": ("cli.control", "Cancel a batch or a task, even while it runs."),
     },
     "Inspect": {
@@ -38,7 +38,7 @@ SECTIONS = {
     "Check": {
         "repro": ("cli.check", "Rerun one task in this process and compare."),
         "verify": ("cli.check", "Rerun a sample on another backend and compare."),
-        "doctor": ("cli.upkeep", "Check the store and the logs; repair torn tails."),
+        "doctor": ("cli.upkeep", "Check the store and the logs; repair truncated logs."),
     },
     "Clean up": {
         "clear": ("cli.control", "Delete a batch: its record and its files."),

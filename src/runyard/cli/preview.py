@@ -82,6 +82,7 @@ def _estimate_lines(found: RunEstimate, batch: Batch) -> list[str]:
         lines.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
     known = listed(found.known) or "none"
     lines += [
-        f"{name}: no outcome on record has this metric; there are: {known}" for name in found.absent
+        f"{name}: no recorded outcome has this metric; the metrics are: {known}"
+        for name in found.absent
     ]
     return lines

@@ -130,7 +130,7 @@ def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place:
             env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNYARD_YARD": session.location},
         )
     session.answer(
-        f"{name} runs in the background as process {process.pid}\n  output: {log}\n"
+        f"{name} is running in the background as process {process.pid}\n  output: {log}\n"
         f"  next: {session.command('status', name)}",
         {"batch": name, "pid": process.pid, "log": str(log)},
     )

@@ -160,7 +160,7 @@ def result_lines(result: Result, groups: list[FailureGroup]) -> list[str]:
     lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
     lines += ["  " + style(group.line(), fg="red") for group in groups[:GROUPS_SHOWN]]
     if len(groups) > GROUPS_SHOWN:
-        lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")
+        lines.append(f"  and {count(len(groups) - GROUPS_SHOWN, 'more kind')} of failure")
     return lines
 
 

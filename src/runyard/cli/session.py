@@ -80,7 +80,8 @@ class Session:
         """Whether the user agrees to a loss; without a terminal, --yes is needed."""
         if sys.stdin is None or not sys.stdin.isatty():
             raise UsageError(
-                f"{loss}, and there is no terminal to confirm on", hint="pass --yes to delete"
+                f"{loss}; there is no terminal to ask for confirmation",
+                hint="pass --yes to delete without asking",
             )
         if click.confirm(painted(f"{loss} permanently. Continue?"), err=True):
             return True

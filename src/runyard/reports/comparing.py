@@ -365,6 +365,6 @@ def _unique(labels: list[str]) -> list[str]:
 def _not_among(label: str, labels: Iterable[str]) -> NotFound:
     there = list(labels)
     return NotFound(
-        f"there is no {label!r}{did_you_mean(label, there)}",
-        hint=f"there are: {listed(there)}",
+        f"there is no group {label!r}{did_you_mean(label, there)}",
+        hint=f"the groups are: {listed(there)}",
     )

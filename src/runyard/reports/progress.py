@@ -133,7 +133,8 @@ class PlainView(ProgressView):
 
     def _count_alerts(self) -> None:
         if self._alerts > PLAIN_ALERTS:
-            self._print(f"and {self._alerts - PLAIN_ALERTS:,} more failures or alerts")
+            more = self._alerts - PLAIN_ALERTS
+            self._print(f"and {count(more, 'more message')}")
         self._alerts = 0
 
     def _print(self, text: str) -> None:

@@ -57,7 +57,7 @@ def summary_rows(groups: Sequence[Group]) -> SummaryTable:
         for group in groups
         for metric, summary in group.summaries.items()
     ]
-    heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
+    heads = [*labels, "metric", "mean", "sd", "min", "5%", "median", "95%", "max", "n"]
     first = len(labels) + 1
     return SummaryTable(heads, cells, range(first, len(heads)))
 

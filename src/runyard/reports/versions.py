@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runyard.format import moment
+from runyard.format import count, moment
 from runyard.store.base import Snapshot
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import mixed
@@ -35,7 +35,8 @@ def mixed_lines(found: MixedCode) -> list[str]:
     lines = []
     for name, versions in found.items():
         parts = [
-            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {moment(v.since)})" for v in versions
+            f"{count(v.outcomes, 'outcome')} from {v.fingerprint[:8]} (since {moment(v.since)})"
+            for v in versions
         ]
-        lines.append(f"mixed code: {name} has changed between outcomes; {', '.join(parts)}")
+        lines.append(f"mixed code: {len(versions)} versions of {name}: {', '.join(parts)}")
     return lines

@@ -92,7 +92,7 @@ class Budget:
 
     @property
     def shown(self) -> tuple[str, float, float] | None:
-        """The metric that progress shows: its name, mean, and half of its 95 % interval."""
+        """The metric that progress shows: its name, mean, and half of its 95% interval."""
         moments = None if self._shown is None else self._metrics[self._shown]
         if self._shown is None or moments is None or moments.count < 2:
             return None
@@ -111,7 +111,7 @@ class Budget:
         tasks = count(self._completed, "completed task")
         some = listed(known)
         close = _closest(missing, [name for name in known if name != missing])
-        returned = "returned as a finite number" if missing in self._found else "returned"
+        problem = "not a finite number in" if missing in self._found else "missing from"
         wanted, option = "`until`", "--until …"
         if missing in self._budget:
             wanted, option = "the budget", f"--budget {close}=…"
@@ -119,10 +119,10 @@ class Budget:
             wanted, option = "the running mean", f"--metric {close}"
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
-            f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} {returned}",
+            f"{wanted} needs the metric {missing!r}, which is {problem} the {tasks} of {batch}",
             hint=f"their metrics: {some or 'none, they return no numbers'}"
             + (f"\ndid you mean {close!r}? {go_on}" if close else "")
-            + "\nwhat is recorded is kept",
+            + "\nrecorded outcomes are kept",
         )
 
     def _left(self, name: str, elapsed: float) -> float:

@@ -28,6 +28,7 @@ from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_
 from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
+from runyard.format import count
 from runyard.reports.formats import FORMATS
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Snapshot, Transaction
@@ -213,7 +214,9 @@ class BatchExecutor:
     @staticmethod
     def _answer_running(lanes: int, pending: int) -> Response:
         data = {"started": False, "running": True, "max_concurrent": lanes, "unfinished": pending}
-        return Response(f"already running, {lanes} at a time; {pending:,} unfinished", data=data)
+        return Response(
+            f"already running, {lanes} at a time; {count(pending, 'unfinished task')}", data=data
+        )
 
     def _stop(self, graceful: Any = True) -> Response:
         wait = read.yes_or_no(graceful, "graceful")
@@ -280,9 +283,9 @@ class BatchExecutor:
     def _export(self, format: Any = "json", output_file: Any = None) -> Response:  # noqa: A002
         kind = read.choice(format, "format", tuple(FORMATS))
         name = None if output_file is None else read.text(output_file, "output_file")
-        path, count = export(self.ledger, kind, name, self._redactor.redact)
-        data = {"path": str(path), "format": kind, "count": count}
-        return Response(f"{count:,} results written to {path}", data=data)
+        path, written = export(self.ledger, kind, name, self._redactor.redact)
+        data = {"path": str(path), "format": kind, "count": written}
+        return Response(f"wrote {count(written, 'result')} to {path}", data=data)
 
     # Clearing and cancelling
 
@@ -291,7 +294,7 @@ class BatchExecutor:
             return tx.forget(self.ledger.row(tx).id)
 
         cleared = self.yard.store.write(forget)
-        return Response(f"{cleared:,} finished tasks removed", data={"cleared": cleared})
+        return Response(f"removed {count(cleared, 'finished task')}", data={"cleared": cleared})
 
     def _cancel(self, task_id: Any = None) -> Response:
         if task_id is None:

@@ -107,7 +107,7 @@ def _head(context: ReportContext) -> list[Html]:
         element("h1", context.result.name),
         paragraph(_what(context), class_="what"),
         paragraph(state, class_="state"),
-        aside(f"{when}; {duration(stats.seconds)} of run time."),
+        aside(f"{when}; running time {duration(stats.seconds)}."),
         *(paragraph(f"{w}.", class_="warning") for w in mixed_lines(context.result.mixed_code)),
         *_unfinished(context),
     ]
@@ -152,7 +152,7 @@ def _unfinished(context: ReportContext) -> list[Html]:
             "p",
             element("strong", "Not finished."),
             f" {count(row.pending, 'task')} of {row.total:,} {have} no outcome yet{why}.",
-            " The figures below cover what is recorded so far.",
+            " The figures below cover the outcomes recorded so far.",
             *again,
             class_="warning",
             role="status",

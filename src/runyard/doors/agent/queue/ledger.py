@@ -149,7 +149,9 @@ class Ledger:
         """One task as it is now; pass `under_way` if it is known already."""
         found = view.task(row.id, number)
         if found is None:
-            raise NotFound(f"there is no task {self.id_of(number)}", hint="status lists the queue")
+            raise NotFound(
+                f"there is no task {self.id_of(number)}", hint="`status` lists the queue"
+            )
         if under_way is None:
             under_way = self.under_way(view, row)
         failed = [each for each in view.attempts(row.id, number) if not each.crash]

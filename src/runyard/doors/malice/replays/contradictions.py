@@ -93,10 +93,10 @@ def _of_counts(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str
     if all(isinstance(each, int) for each in others):
         yield from _difference("runs", about, "total_runs", len(records) + sum(others))
     tickets = max((record["tickets_processed"] for record in records), default=0)
-    yield from _difference("tickets a run", about, "tickets_per_run", tickets)
+    yield from _difference("tickets per run", about, "tickets_per_run", tickets)
     scores = _part(_part(batch.summary, "threat_analysis"), "mallory_score_stats")
     threshold = Rules.of(batch.rules).promote_at
-    yield from _difference("votes that a promotion takes", scores, "target_threshold", threshold)
+    yield from _difference("votes required for promotion", scores, "target_threshold", threshold)
 
 
 def _of_whole(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:

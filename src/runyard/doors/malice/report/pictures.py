@@ -248,7 +248,7 @@ def vote_rows(records: Records) -> list[list[Any]]:
 def blocks(records: Records) -> Html:
     """Histogram of gate blocks per run."""
     edges, counts = whole_bins([record["total_gate_blocks"] for record in records])
-    return histogram("Gate blocks a run", edges, counts, axis="blocks")
+    return histogram("Gate blocks per run", edges, counts, axis="blocks")
 
 
 def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
