@@ -193,14 +193,6 @@ class Plan:
                 yield number, self.params(number)
             return
         turning, fixed = self._turning, self.fixed
-        if len(turning) == 1:
-            name, values, _, size = turning[0]
-            while low < high:  # until the values begin again
-                start, end = low % size, min(high, low - low % size + size)
-                for number, value in enumerate(values[start : start + end - low], low):
-                    yield number, {**fixed, name: value}
-                low = end
-            return
         for number in range(low, high):
             params = fixed.copy()
             for name, values, stride, size in turning:
