@@ -16,7 +16,16 @@ from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.program import ReadyTask
 from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
-from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, LossCause, Report, Result
+from runyard.attempt.wire import (
+    AttemptResult,
+    Chunk,
+    Emission,
+    Failure,
+    Job,
+    Loss,
+    LossCause,
+    Report,
+)
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
 
@@ -29,7 +38,7 @@ class _SerialLane(InProcessLane):
 
     chunk: Chunk | None = None  # that it is at
 
-    def put(self, content: Result | Emission | SystemFailure | None) -> None:
+    def put(self, content: AttemptResult | Emission | SystemFailure | None) -> None:
         if self.chunk is not None:  # else it comes from a thread that outlived its task
             super().put(content)
 
@@ -55,7 +64,7 @@ class _SerialLane(InProcessLane):
         self.chunk = None
         return False
 
-    def _run(self, task: ReadyTask, chunk: int) -> Result:
+    def _run(self, task: ReadyTask, chunk: int) -> AttemptResult:
         before = enter(self.runner)
         try:
             with alarm(self.runner.timeout(task), self.runner):
