@@ -16,12 +16,11 @@ import json
 import os
 import re
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 from runyard import clock, faults
 from runyard.errors import (
@@ -75,47 +74,30 @@ class AuditReport:
 class AuditLog:
     """Appends records to a hash-chained JSONL file; safe with several threads and processes.
 
-    Opening it creates the file, or repairs a torn tail and adds a record of the repair.
+    Making one creates the file, or repairs a torn tail and adds a record of the repair.
     `redact` removes secrets from each record; by default, a `Redactor` for this environment.
     """
 
     def __init__(self, path: Path, *, redact: Callable[[Any], Any] | None = None) -> None:
         self.path = path
         self._redact = Redactor().redact if redact is None else redact
-        self._threads = threading.Lock()
         self._link = _Link()
         self._size = 0
-        self._closed = False
         with self._locked():
             pass
 
     def append(self, records: Iterable[dict[str, Any]]) -> None:
         """Write the records as one group: all of them, or none and an error."""
         bodies = [self._body(record) for record in records]
-        if not bodies:
-            return
-        with self._threads:
-            if self._closed:
-                raise StoreError(f"The audit log {self.path} is closed.")
+        if bodies:
             with self._locked() as fd:
                 self._write(fd, bodies)
-
-    def close(self) -> None:
-        """Accept no more records; closing twice is safe."""
-        with self._threads:
-            self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """The file, locked exclusively, with `_size` and `_link` set to its end.
 
-        It is opened anew each time: a forked child would share an open file's lock with its parent,
+        It is opened anew each time: threads and forked children would share an open file's lock,
         and an open file may have been removed.
         """
         try:
@@ -214,7 +196,7 @@ def repair(path: Path) -> AuditReport:
     Changed lines above the tail stay as they are, and the report names the first of them.
     """
     before = verify(path)
-    AuditLog(path).close()
+    AuditLog(path)  # which cuts it off
     return replace(verify(path), torn_bytes=before.torn_bytes)
 
 
