@@ -22,6 +22,7 @@ from runyard.attempt.runner import Runner
 from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
 from runyard.backends.serial import alarm
 from runyard.errors import BadTarget, UsageError
+from runyard.spec.batch import encode_listed
 from runyard.spec.codec import decode
 from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
@@ -38,14 +39,11 @@ class Rerun:
         self.recorded = yard.recorded(name)
         self._number = number
         self._note = note
-        self._listed, self._content = None, None
         with yard.store.snapshot() as view:
             self.recorded.check_task(view, number)
             row = self.recorded.outcome(view, number)
-            if self.recorded.listed:
-                self._listed = self.recorded.task(view, number)
-                stored = view.task(self.recorded.id, number)
-                self._content = None if stored is None else stored.content
+            is_listed = self.recorded.listed
+            self._listed = self.recorded.task(view, number) if is_listed else None
             self._labels = self.recorded.labels(view, number)
         self.before = None if row is None or row.status == CANCELLED else row
         self.hash_seed = "" if row is None else hash_seed_of(self.recorded, row.worker >> 16)
@@ -68,7 +66,8 @@ class Rerun:
         program = Program(self._job(folder))
         runner = Runner(program, 0, lane_status, OutputCapture(), self._emitted)
         attempt = 0 if self.before is None else self.before.attempt
-        chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
+        content = None if self._listed is None else encode_listed(self._listed)
+        chunk = Chunk(1, 0, 0, [Item(self._number, attempt, content)])
         ready = next(iter(program.tasks(chunk)))
         if pdb:
             ready.target = _watched(ready.target)
