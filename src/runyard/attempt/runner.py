@@ -61,19 +61,19 @@ class Runner:
         *,
         home: str | None = None,  # the directory of a worker process, where each task starts
     ) -> None:
-        job = program.job
+        job, options = program.job, program.job.options
         self._home = home
         self.program = program
         self.lane = lane
         self.emit = emit
         self._lane_status = lane_status
-        self._output = output if job.options.capture else OutputCapture()
+        self._output = output if options.capture else OutputCapture()
         self._batch = job.batch
         self._codec = job.codec
         self._worker = job.engine << 16 | job.first_lane + lane
         self._folder = Path(job.folder)
-        template = None if job.options.template is None else Path(job.root, job.options.template)
-        self._spaces = Workspaces(self._folder, keep=job.options.keep, template=template)
+        template = None if options.template is None else Path(job.root, options.template)
+        self._spaces = Workspaces(self._folder, keep=options.keep, template=template)
         self._context: Context | None = None
         self._ready: ReadyTask | None = None
         self._loop: asyncio.Runner | None = None
@@ -82,9 +82,9 @@ class Runner:
         self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
-        self._encode = encode_as if job.options.memory is None else _encode_beyond_the_limit
+        self._encode = encode_as if options.memory is None else _encode_beyond_the_limit
         # Whether anything must be done before a task besides noting it.
-        self._prepared = home is None or job.options.chdir
+        self._prepared = home is None or options.chdir
         self._quick = -1.0  # a longer attempt needs `_settled`
         self._system_failure: SystemFailure | None = None  # why this attempt can't have a result
         self.leaving = False  # the lane is abandoned: ignore what its task raises now

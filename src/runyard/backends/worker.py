@@ -103,8 +103,8 @@ class WorkerProcess:
             return
         enter(self._runner)
         self._memory = job.options.memory
-        limit_memory(job.options.memory)
-        if job.options.memory is not None:
+        limit_memory(self._memory)
+        if self._memory is not None:
             self._lane_status.leave(self._lane, max(0, resident() - self._resident))
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = self._had_threads = False

@@ -106,12 +106,7 @@ class RayBackend(Backend):
         is_fresh = client.code.has_changed(job.code)
         request = Open(
             job=encode_job(job),
-            need=Requirements(
-                cpus=1.0 if job.options.cpus is None else job.options.cpus,
-                gpus=job.options.gpus or 0.0,
-                memory=job.options.memory,
-                resources=job.options.resources,
-            ),
+            need=Requirements.of(job.options),
             workers=self.most_lanes,
             is_explicit=self._workers is not None,
             excludes=[*settings.pop("excludes", []), *_yard_inside(job, project)],
