@@ -16,14 +16,13 @@ from runyard.checks.outcomes import ShownOutcome, shown
 from runyard.errors import NotFound, UsageError
 from runyard.events import Event
 from runyard.reports.progress import ShowProgress, show
-from runyard.reports.versions import MixedCode, mixed_code
 from runyard.schedule.changed import present_code
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
 from runyard.spec.status import CANCELLED
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import TaskRow
 from runyard.store.stored_batch import StoredBatch, encode_options
-from runyard.store.versions import hash_seed_of, outdated
+from runyard.store.versions import MixedCode, hash_seed_of, mixed_code, outdated
 from runyard.yard import Yard
 
 RUNS = 128

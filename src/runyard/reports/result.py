@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from runyard.reports.columns import Columns
     from runyard.reports.coordinates import Coordinate
     from runyard.reports.metrics import Group
-    from runyard.reports.versions import MixedCode
     from runyard.store.rows import EngineRow
+    from runyard.store.versions import MixedCode
 
 By = Sequence[str] | str | None
 MOST_GROUPS, MOST_METRICS = 20, 6
@@ -191,7 +191,7 @@ class Result:
     @property
     def mixed_code(self) -> MixedCode:
         """Functions with outcomes from several versions, and the number from each."""
-        from runyard.reports.versions import mixed_code
+        from runyard.store.versions import mixed_code
 
         with self._reading() as (view, recorded):
             return mixed_code(view, recorded)

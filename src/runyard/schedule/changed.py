@@ -24,7 +24,6 @@ from runyard.spec.fingerprint import examine
 from runyard.spec.options import Changed
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot, Store, Transaction
-from runyard.store.rows import BatchRow
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import outdated
 
@@ -43,15 +42,11 @@ class CodeChange(NamedTuple):
     """Recorded outcomes that were made by other code."""
 
     event: CodeChanged
-    tasks: list[int]
+    again: list[int]  # the tasks that run again for it
 
 
-class Settled(NamedTuple):
-    """How a change of code was settled."""
-
-    events: list[CodeChanged]
-    again: list[int]  # tasks whose outcome was forgotten
-    row: BatchRow | None = None  # the batch as it is now, where that changed
+Settled = tuple[StoredBatch, CodeChange | None]
+"""A batch as it is once the change of its code is settled, and the change."""
 
 
 def warn(text: str) -> None:
@@ -156,7 +151,7 @@ def find_change(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,
     )  # fmt: skip
-    return CodeChange(event, tasks)
+    return CodeChange(event, tasks if changed == "rerun" else [])
 
 
 def settle_changes(
@@ -164,10 +159,9 @@ def settle_changes(
 ) -> Settled:
     """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
     change = find_change(tx, recorded, code, changed)
-    if change is None:
-        return Settled([], [])
-    if changed == "keep":
-        return Settled([change.event], [])
+    if change is None or not change.again:
+        return recorded, change
     refuse_running(tx, store, recorded)
-    again = requeue(tx, recorded, change.tasks)
-    return Settled([change.event], again, tx.batch_by_id(recorded.id))
+    again = requeue(tx, recorded, change.again)
+    row = tx.batch_by_id(recorded.id)
+    return recorded if row is None else StoredBatch(row), change._replace(again=again)

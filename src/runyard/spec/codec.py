@@ -64,12 +64,6 @@ def encode(value: Any) -> bytes:
         raise NotEncodable(f"the value can't be recorded: {reason}") from error
 
 
-def list_head(length: int) -> bytes:
-    """The first bytes of a short list; those of its items follow."""
-    assert length < 16  # what one byte can announce
-    return bytes((0x90 | length,))
-
-
 def decode(data: bytes) -> Any:
     """The value of canonical bytes; ValueError for other bytes."""
     try:
