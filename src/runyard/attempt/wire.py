@@ -16,7 +16,7 @@ import msgspec
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.system_failure import SystemFailure
-from runyard.spec.options import Keep
+from runyard.spec.options import Options
 from runyard.spec.outcome import WIDTH, OutcomeRow, Printed
 
 
@@ -36,18 +36,8 @@ class Job(msgspec.Struct, frozen=True):
     engine: int
     lane_status: str  # path of the LaneStatusFile
     spool: str  # the folder for captured output
-    timeout: float | None = None
-    memory: int | None = None
-    capture: bool = True
-    keep: Keep = "always"
-    template: str | None = None
-    chdir: bool = False
-    recycle: int | None = None
+    options: Options = Options()
     first_lane: int = 0  # the engine's number of the first of these lanes
-    cpus: float | None = None  # what a task needs, on a cluster
-    gpus: float | None = None
-    resources: dict[str, float] = {}
-    runtime_env: dict[str, Any] = {}  # what Ray sets up on a node before tasks run there
     code: dict[str, str] = {}  # fingerprints of the functions that workers import
 
 

@@ -97,7 +97,7 @@ class ProcessesBackend(Backend):
 
     def room(self, lane: int) -> int:
         worker = self._pool.workers[lane]
-        recycle = self._job.recycle if self._job else None
+        recycle = self._job.options.recycle if self._job else None
         if worker.ending is not None or worker.renewing:
             return 0
         if worker.sent.is_used_up(recycle):

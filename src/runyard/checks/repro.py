@@ -22,6 +22,7 @@ from runyard.attempt.runner import Runner
 from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
 from runyard.errors import BadTarget, TaskTimeout, UsageError
 from runyard.spec.codec import decode
+from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import CANCELLED
 from runyard.spec.task import Target
@@ -122,9 +123,7 @@ class Rerun:
             engine=0,
             lane_status=str(folder / "lane_status"),
             spool=str(folder),
-            capture=False,
-            template=options.template,
-            chdir=options.chdir,
+            options=Options(capture=False, template=options.template, chdir=options.chdir),
         )
 
     def _emitted(self, emission: Emission) -> None:

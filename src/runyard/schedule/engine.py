@@ -208,7 +208,7 @@ class Engine:
 
     def _job(self, lanes: LaneStatusFile) -> Job:
         """The batch as lanes need to know it."""
-        batch, options = self._batch, self._batch.options
+        batch = self._batch
         assert self._engine is not None
         target, code = batch.target, self._code.fingerprints
         return Job(
@@ -225,17 +225,7 @@ class Engine:
             engine=self._engine,
             lane_status=str(lanes.path),
             spool=str(lanes.path.parent),
-            timeout=options.timeout,
-            memory=options.memory,
-            capture=options.capture,
-            keep=options.keep,
-            template=options.template,
-            chdir=options.chdir,
-            recycle=options.recycle,
-            cpus=options.cpus,
-            gpus=options.gpus,
-            resources=options.resources,
-            runtime_env=options.runtime_env,
+            options=batch.options,
             code={ref: each for ref, each in code.items() if ref not in self._functions},
         )
 

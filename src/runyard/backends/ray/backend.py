@@ -100,7 +100,7 @@ class RayBackend(Backend):
         client = self._connected()
         self._job = job
         self._lane_status = lane_status
-        settings = dict(job.runtime_env)
+        settings = dict(job.options.runtime_env)
         folder = settings.get("working_dir")
         is_local = folder is None or "://" not in folder  # else Ray fetches it from there
         if is_local:
@@ -109,12 +109,7 @@ class RayBackend(Backend):
         is_fresh = client.code.has_changed(job.code)
         request = Open(
             job=encode_job(job),
-            need=Requirements(
-                cpus=1.0 if job.cpus is None else job.cpus,
-                gpus=job.gpus or 0.0,
-                memory=job.memory,
-                resources=job.resources,
-            ),
+            need=Requirements.of(job.options),
             workers=self.most_lanes,
             is_explicit=self._workers is not None,
             excludes=[*settings.pop("excludes", []), *_yard_inside(job, project)],
@@ -145,7 +140,7 @@ class RayBackend(Backend):
         state = self._lanes[lane]
         if state.actor is None or state.ending is not None:
             return 0
-        recycle = self._job.recycle if self._job else None
+        recycle = self._job.options.recycle if self._job else None
         if state.sent.is_used_up(recycle):
             state.sent.tasks = 0  # the actor has its worker replaced
         return state.sent.room(recycle)

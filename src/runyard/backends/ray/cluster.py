@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runyard.spec.options import Options
+
 Amounts = Mapping[str, float]
 
 INTERNAL = ("node:", "object_store_memory", "accelerator_type:")
@@ -32,6 +34,12 @@ class Requirements(msgspec.Struct, frozen=True):
     gpus: float = 0.0
     memory: int | None = None
     resources: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, options: Options) -> Requirements:
+        """What a batch's options ask for: one core by default."""
+        cpus = 1.0 if options.cpus is None else options.cpus
+        return cls(cpus, options.gpus or 0.0, options.memory, options.resources)
 
     @property
     def amounts(self) -> dict[str, float]:

@@ -175,7 +175,7 @@ class WorkerActor:
         self._lane_status = LaneStatusFile(self._folder / "lane_status", 1, create=True)
         self._orders = queue.SimpleQueue()
         self._losses, self._stopped, self._is_urgent = 0, 0, False
-        self._has_limit = job.memory is not None
+        self._has_limit = job.options.memory is not None
         self._backend = OneWorkerBackend(1, environment.variables)
         self._backend.open(
             msgspec.structs.replace(
@@ -189,7 +189,7 @@ class WorkerActor:
             ),
             self._lane_status,
         )
-        if job.recycle is not None:  # a warm worker has had a share of tasks
+        if job.options.recycle is not None:  # a warm worker has had a share of tasks
             self._backend.renew(0)
         return OpenReply()
 
