@@ -98,7 +98,7 @@ ENVIRONMENT = """\
 | `RUNYARD_YARD` | The default yard, if neither `--yard` nor `Yard(…)` names one. |
 | `RUNYARD_FILES` | Where a machine keeps its files of a yard in PostgreSQL. |
 | `RUNYARD_LEASE` | Seconds without a sign of life until a shared yard counts a machine as gone. |
-| `RUNYARD_LOG` | `debug`: the engine, the store and the backend write what they do to stderr. |
+| `RUNYARD_LOG` | Log to stderr: `warning`, `info` (also what runs do) or `debug` (in detail). |
 | `RUNYARD_DEBUG` | If not empty, the command line shows the tracebacks of errors. |
 | `NO_COLOR` | If not empty, output has no colours. |
 

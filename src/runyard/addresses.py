@@ -1,4 +1,4 @@
-"""Addresses made safe to show: without passwords.
+"""Addresses of yards, made safe to show: without passwords.
 
     postgresql://user:password@host:port,host:port/database?key=value&sslpassword=…
 
@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 
 from runyard.errors import StoreError, UsageError
 
+DEFAULT_YARD = ".runyard"
 MASK = "***"
 _SHORTEST = 3
 """Shorter passwords are not masked in other text, where everything would match."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from runyard import logs
+from runyard.addresses import DEFAULT_YARD
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, NotFound, UsageError
-from runyard.events import EventBus, read
+from runyard.events import Event, EventBus, read
 from runyard.execution import (
     Execution,
     OnEvent,
@@ -23,8 +25,9 @@ from runyard.execution import (
     refuse_by_value,
     stored_batch,
 )
+from runyard.reports.logged import log_event
 from runyard.reports.printed import TaskOutput, printed
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.reports.result import Result
 from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
@@ -40,8 +43,6 @@ from runyard.spec.status import Status
 from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options, known
-
-DEFAULT = ".runyard"
 
 _OF_A_BATCH = ("seed", "name", "replicates", "codec", "common_random_numbers")
 _OF_A_RUN = (
@@ -66,8 +67,10 @@ class Yard:
                 f"a yard can't be opened at {location!r}",
                 hint="pass the path of a folder, postgresql://… or memory:",
             )
-        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
+        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT_YARD)
         self.bus = EventBus()
+        if logging.getLogger("runyard").hasHandlers():
+            self.bus.subscribe(Event, log_event)
         self._durable = durable
         self._store: Store | None = None
         self._opening = threading.Lock()
@@ -106,7 +109,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
         limit: int | None = None,
@@ -144,7 +147,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         codec: str = "msgpack",
         **options: Any,

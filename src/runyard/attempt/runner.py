@@ -36,7 +36,7 @@ from runyard.attempt.system_failure import (
     errno_of,
     is_full,
 )
-from runyard.attempt.wire import Completed, Emission, Failure, Result
+from runyard.attempt.wire import AttemptResult, Completed, Emission, Failure
 from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.codec import checksum, encode_as
@@ -90,11 +90,11 @@ class Runner:
         self.leaving = False  # the lane is abandoned: ignore what its task raises now
         self.ended = 0.0  # when the last attempt ended
 
-    def run(self, ready: ReadyTask, chunk: int = 0) -> Result:
+    def run(self, ready: ReadyTask, chunk: int = 0) -> AttemptResult:
         """Run one attempt; raises AttemptAborted after a system failure."""
         return next(self.run_each((ready,), chunk))
 
-    def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[Result]:
+    def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[AttemptResult]:
         """Run an attempt at each task when its result is asked for, as `run` does."""
         note, batch, worker, pid = self._note, self._batch, self._worker, self._pid
         prepared, written, none = self._prepared, self._written, self._none
@@ -129,7 +129,7 @@ class Runner:
                     worker,
                 )
                 row += (checksum(row, batch),)
-                result: Result = row
+                result: AttemptResult = row
                 if seconds > self._quick or written or self._context is not None or ready.listed:
                     result = self._settled(ready, row)
             except BaseException as error:
@@ -138,7 +138,7 @@ class Runner:
             value = None  # it may be large
             yield result
 
-    async def run_async(self, ready: ReadyTask, chunk: int = 0) -> Result:
+    async def run_async(self, ready: ReadyTask, chunk: int = 0) -> AttemptResult:
         """The same on an event loop: coroutine functions run here, others in a thread."""
         target = ready.target
         begin, started = perf_counter(), now()
@@ -261,7 +261,7 @@ class Runner:
         row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self._worker)
         return cast("OutcomeRow", row + (checksum(row, self._batch),))  # noqa: RUF005
 
-    def _settled(self, ready: ReadyTask, row: OutcomeRow) -> Result:
+    def _settled(self, ready: ReadyTask, row: OutcomeRow) -> AttemptResult:
         """The result of a completed attempt, unless it took too long; cleans up after it."""
         started, seconds = row[5:7]
         limit = self.timeout(ready)

@@ -100,11 +100,11 @@ class Failure(NamedTuple):
     late: OutcomeRow | None = None  # it returned past its limit; pauses may excuse it
 
 
-Result = OutcomeRow | Completed | Failure
+AttemptResult = OutcomeRow | Completed | Failure
 """The result of an attempt. A row is a plain tuple."""
 
 
-class Results(NamedTuple):
+class AttemptResults(NamedTuple):
     """Results of attempts as a report holds them."""
 
     rows: list[Any]  # flat, as in `Rows`
@@ -112,11 +112,11 @@ class Results(NamedTuple):
     printed: list[Printed]  # by the tasks of these rows
 
     @classmethod
-    def none(cls) -> Results:
+    def none(cls) -> AttemptResults:
         """No result yet."""
         return cls([], [], [])
 
-    def add(self, result: Result) -> None:
+    def add(self, result: AttemptResult) -> None:
         """Add the result of an attempt."""
         if isinstance(result, Failure):
             self.failures.append(result)
@@ -126,14 +126,14 @@ class Results(NamedTuple):
         else:
             self.rows.extend(result)
 
-    def take(self, others: Results) -> None:
+    def take(self, others: AttemptResults) -> None:
         """Move all others here."""
         self.rows.extend(others.rows)
         self.failures.extend(others.failures)
         self.printed.extend(others.printed)
         others.drop(others)
 
-    def drop(self, first: Results) -> None:
+    def drop(self, first: AttemptResults) -> None:
         """Drop the first ones."""
         del self.rows[: len(first.rows)]
         del self.failures[: len(first.failures)]
@@ -149,15 +149,15 @@ class Results(NamedTuple):
         """The numbers of their tasks."""
         return [each.row[0] for each in self.failures] + self.rows[::WIDTH]
 
-    def halves(self) -> tuple[Results, Results]:
+    def halves(self) -> tuple[AttemptResults, AttemptResults]:
         """Two parts of at least one result each, if there are two."""
         rows, failures, printed = self
         if rows and failures:
-            return Results(rows, [], printed), Results([], failures, [])
+            return AttemptResults(rows, [], printed), AttemptResults([], failures, [])
         row, failure, text = len(rows) // WIDTH // 2 * WIDTH, len(failures) // 2, len(printed) // 2
         return (
-            Results(rows[:row], failures[:failure], printed[:text]),
-            Results(rows[row:], failures[failure:], printed[text:]),
+            AttemptResults(rows[:row], failures[:failure], printed[:text]),
+            AttemptResults(rows[row:], failures[failure:], printed[text:]),
         )
 
     @property

@@ -16,14 +16,14 @@ from runyard.attempt.program import Program, ReadyTask
 from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import (
+    AttemptResult,
+    AttemptResults,
     Chunk,
     Emission,
     Job,
     Loss,
     LossCause,
     Report,
-    Result,
-    Results,
 )
 from runyard.backends.base import Backend, Capabilities
 
@@ -43,7 +43,8 @@ class LaneMessage(NamedTuple):
     lane: int
     chunk: int
     done: int  # tasks of the chunk that have ended
-    content: Result | Emission | SystemFailure | None  # None or a failure: the chunk is finished
+    # None or a system failure: the chunk is finished
+    content: AttemptResult | Emission | SystemFailure | None
 
 
 class Inbox:
@@ -77,7 +78,7 @@ def _report(messages: list[LaneMessage]) -> Report:
     # A thread that outlives its task may still emit after the chunk's end.
     own = [each for each in messages if not isinstance(each.content, Emission)]
     lane, chunk, done, last = (own or messages)[-1]
-    results, emitted = Results.none(), list[Emission]()
+    results, emitted = AttemptResults.none(), list[Emission]()
     for _, _, _, content in messages:
         if isinstance(content, Emission):
             emitted.append(content)
@@ -122,12 +123,12 @@ class InProcessLane:
         """A chunk has ended."""
         self.runner.rest()
 
-    def put_result(self, result: Result) -> None:
+    def put_result(self, result: AttemptResult) -> None:
         """An attempt has ended."""
         self._done += 1
         self.put(result)
 
-    def put(self, content: Result | Emission | SystemFailure | None) -> None:
+    def put(self, content: AttemptResult | Emission | SystemFailure | None) -> None:
         """Send a message to the engine."""
         if not self.abandoned:
             self._inbox.put(LaneMessage(self.number, self._chunk, self._done, content))

@@ -14,7 +14,6 @@ which task it was running. The pool of workers stays warm between the runs of on
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import time
@@ -40,8 +39,6 @@ from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
 from runyard.backends.worker_pool import WorkerHandle, WorkerPool
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
-
-logger = logging.getLogger(__name__)
 
 close_pools = WorkerPool.warm.close
 """End the workers that wait for the next run of this process."""
@@ -245,7 +242,6 @@ class ProcessesBackend(Backend):
             printed = salvage(spool, Path(self._job.folder), status.task, status.attempt)
         else:
             remove_spool(spool)
-        logger.debug("lane %d: lost its worker: %s", worker.number, reason)
         self._ready.append(
             Loss.of(
                 worker.number, status, cause, reason,

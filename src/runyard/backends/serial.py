@@ -16,7 +16,7 @@ from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.program import ReadyTask
 from runyard.attempt.runner import Runner
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Chunk, Emission, Failure, Loss, LossCause, Report, Result
+from runyard.attempt.wire import AttemptResult, Chunk, Emission, Failure, Loss, LossCause, Report
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
 
@@ -29,7 +29,7 @@ class _SerialLane(InProcessLane):
 
     is_working = False
 
-    def put(self, content: Result | Emission | SystemFailure | None) -> None:
+    def put(self, content: AttemptResult | Emission | SystemFailure | None) -> None:
         if self.is_working:  # else it comes from a thread that outlived its task
             super().put(content)
 
@@ -46,7 +46,7 @@ class _SerialLane(InProcessLane):
                 yield isinstance(made, Failure)
         self.is_working = False
 
-    def _run(self, task: ReadyTask, chunk: int) -> Result:
+    def _run(self, task: ReadyTask, chunk: int) -> AttemptResult:
         before = enter(self.runner)
         try:
             with _alarm(self.runner.timeout(task), self.runner):

@@ -15,7 +15,7 @@ from runyard.backends import backend_class
 from runyard.checks.outcomes import ShownOutcome, shown
 from runyard.errors import NotFound, UsageError
 from runyard.events import Event
-from runyard.reports.progress import Progress, show
+from runyard.reports.progress import ShowProgress, show
 from runyard.reports.versions import MixedCode, mixed_code
 from runyard.schedule.changed import present_code
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
@@ -105,7 +105,7 @@ def verify(
     workers: int | None = None,
     *,
     codec: str = "msgpack",
-    progress: Progress = None,
+    progress: ShowProgress = None,
 ) -> Verified:
     """Rerun a sample of a batch on a backend; `sample` is as `read_sample` returns it."""
     yard.refuse_by_value(name)

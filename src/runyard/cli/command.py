@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from runyard.addresses import check
-from runyard.cli.session import DEFAULT_YARD, Session
+from runyard.addresses import DEFAULT_YARD, check
+from runyard.cli.session import Session
 from runyard.errors import UsageError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -10,6 +10,7 @@ from runyard.cli.command import codec_option, command, level_option, option
 from runyard.cli.results import note_mixed_code
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
+from runyard.format import plus_minus, show
 
 if TYPE_CHECKING:
     from runyard.reports.decision import Decision
@@ -118,8 +119,6 @@ def _lines(decision: Decision) -> list[str]:
 
 
 def _table(found: list[Comparison]) -> str:
-    from runyard.stats.summary import show
-
     rows = [
         [
             c.a,
@@ -139,7 +138,5 @@ def _table(found: list[Comparison]) -> str:
 
 def figures(comparison: Comparison) -> list[str]:
     """Both means, the effect with its interval, and p."""
-    from runyard.stats.summary import plus_minus, show
-
     effect = plus_minus(comparison.effect, comparison.interval.half)
     return [show(comparison.mean_a), show(comparison.mean_b), effect, comparison.p_text]

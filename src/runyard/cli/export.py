@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from runyard.addresses import DEFAULT_YARD
+from runyard.cli.applications import hooks_of
 from runyard.cli.command import codec_option, command, option, status_option
-from runyard.cli.session import DEFAULT_YARD, Session
-from runyard.doors import hooks_of
+from runyard.cli.session import Session
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
 from runyard.reports.export import Outcomes

@@ -12,42 +12,38 @@ import click
 
 from runyard import __version__, interrupts
 from runyard.addresses import masked, scrubbed
+from runyard.cli.applications import APPLICATIONS
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
 from runyard.errors import CodeChangedWarning, RunyardError
 
 SECTIONS = {
     "Run": {
-        "run": ("run", "Run a batch, or continue it."),
-        "resume": ("resume", "Continue a batch, or all unfinished ones."),
-        "retry": ("resume", "Rerun the failed tasks of a batch."),
-        "worker": ("resume", "Run tasks from a shared yard."),
-        "stop": ("control", "Stop running engines once their current tasks end."),
-        "cancel": ("control", "Cancel a batch or a task, even while it runs."),
+        "run": ("cli.run", "Run a batch, or continue it."),
+        "resume": ("cli.resume", "Continue a batch, or all unfinished ones."),
+        "retry": ("cli.resume", "Rerun the failed tasks of a batch."),
+        "worker": ("cli.resume", "Run tasks from a shared yard."),
+        "stop": ("cli.control", "Stop running engines once their current tasks end."),
+        "cancel": ("cli.control", "Cancel a batch or a task, even while it runs."),
     },
     "Inspect": {
-        "status": ("status", "Show counts, progress, rate, time left and workers."),
-        "results": ("results", "Show outcomes, failures or summaries."),
-        "compare": ("compare", "Compare variants: effect, interval, significance."),
-        "logs": ("logs", "Show what a task printed and its events."),
-        "export": ("export", "Write outcomes to a file."),
-        "report": ("export", "Write a self-contained HTML report."),
+        "status": ("cli.status", "Show counts, progress, rate, time left and workers."),
+        "results": ("cli.results", "Show outcomes, failures or summaries."),
+        "compare": ("cli.compare", "Compare variants: effect, interval, significance."),
+        "logs": ("cli.logs", "Show what a task printed and its events."),
+        "export": ("cli.export", "Write outcomes to a file."),
+        "report": ("cli.export", "Write a self-contained HTML report."),
     },
     "Check": {
-        "repro": ("check", "Rerun one task in this process and compare."),
-        "verify": ("check", "Rerun a sample on another backend and compare."),
-        "doctor": ("upkeep", "Check the store and the logs; repair torn tails."),
+        "repro": ("cli.check", "Rerun one task in this process and compare."),
+        "verify": ("cli.check", "Rerun a sample on another backend and compare."),
+        "doctor": ("cli.upkeep", "Check the store and the logs; repair torn tails."),
     },
     "Clean up": {
-        "clear": ("control", "Delete a batch: its record and its files."),
-        "gc": ("upkeep", "Remove old workspaces and leftovers; compact the store."),
+        "clear": ("cli.control", "Delete a batch: its record and its files."),
+        "gc": ("cli.upkeep", "Remove old workspaces and leftovers; compact the store."),
     },
-    "Applications": {
-        "letitride": ("letitride", "Let It Ride: simulated sessions, exact answers."),
-        "malice": ("malice", "A vote that one of seven agents wants to win at any cost."),
-        "queue": ("queue", "A task queue for agents, run by a background worker."),
-        "mcp": ("queue", "Serve the queue to an agent over MCP (stdio)."),
-    },
+    "Applications": APPLICATIONS,
 }
 """The module of each command, and its line in the help, which loads none of them."""
 
@@ -62,7 +58,7 @@ Exit codes:
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
-    package=__package__,
+    package="runyard",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from runyard.backends import unopened
 from runyard.cli.running import EXIT_FAILED, final_document, say_result
 from runyard.cli.session import Session, style
-from runyard.format import count, duration
+from runyard.format import count, duration, plus_minus
 from runyard.preview import LOCAL, preview, recorded_result
 from runyard.reports.estimate import RunEstimate, estimate
 from runyard.schedule.budget import NAMED
 from runyard.spec.options import SPECS
-from runyard.stats.summary import plus_minus
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.applications import hooks_of
 from runyard.cli.command import codec_option, command, option
 from runyard.cli.options import (
     RESUME_FLAGS,
@@ -22,7 +23,6 @@ from runyard.cli.running import (
     show_notices,
 )
 from runyard.cli.session import Session
-from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
 from runyard.format import count
 

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from runyard import interrupts
-from runyard.addresses import shown
+from runyard.addresses import DEFAULT_YARD, shown
 from runyard.errors import EngineError, NotFound, UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.spec.hash_seed import VARIABLE, own_seed
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
-
-DEFAULT_YARD = ".runyard"
 
 # Random, so that foreign text can't contain it: escape sequences after it are our own.
 _MARK = f"\0{os.urandom(8).hex()}\0"

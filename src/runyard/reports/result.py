@@ -19,6 +19,7 @@ from runyard.spec.digest import digest
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored, digest_content
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
+from runyard.spec.task import Target
 from runyard.store.base import Snapshot, Store
 from runyard.store.stored_batch import StoredBatch, known, lost
 
@@ -168,6 +169,11 @@ class Result:
             if row is None:
                 raise NotFound(f"task {self.name}/{task} has no outcome")
             return self._outcome(view, recorded, row)
+
+    def target_of(self, task: int) -> Target:
+        """What a task calls."""
+        with self._reading() as (view, recorded):
+            return recorded.target or recorded.task(view, task).target
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Outcomes as they are stored, in task order."""

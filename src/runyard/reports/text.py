@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from runyard.format import plus_minus, show
 from runyard.plaintext import one_line
 from runyard.reports.export import text_of
 
@@ -79,8 +80,6 @@ def notebook_html(
 
 
 def _figures(summary: Summary) -> list[str]:
-    from runyard.stats.summary import plus_minus, show
-
     if not summary.count:
         return ["–"] * 7 + ["0"]
     moments, interval, rate = summary.moments, summary.interval(), summary.rate

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from runyard.errors import MetricMissing
+from runyard.format import count
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import leaves
 from runyard.spec.option_kinds import TASKS, TIMES, UNITS
@@ -110,9 +111,7 @@ class Budget:
     def error(self, batch: str, missing: str) -> MetricMissing:
         """The error for a missing metric."""
         known = list(self._found)
-        tasks = (
-            "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
-        )
+        tasks = count(self._completed, "completed task")
         listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
         close = _closest(missing, [name for name in known if name != missing])
         returned = "returned as a finite number" if missing in self._found else "returned"

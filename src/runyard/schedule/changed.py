@@ -15,6 +15,7 @@ from runyard.attempt.load import load
 from runyard.backends import runs_in_engine
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
 from runyard.events import CodeChanged, Notice
+from runyard.format import count
 from runyard.schedule.cancelling import refuse_running
 from runyard.schedule.retries import requeue
 from runyard.schedule.sharing import targets
@@ -138,8 +139,8 @@ def find_change(
         return None
     functions, tasks = list(found), sorted(set().union(*found.values()))
     one = len(tasks) == 1
-    count = "1 outcome was" if one else f"{len(tasks):,} outcomes were"
-    text = f"the code of {' and '.join(functions)} has changed since {count} recorded"
+    made = count(len(tasks), "outcome was", "outcomes were")
+    text = f"the code of {' and '.join(functions)} has changed since {made} recorded"
     if changed == "refuse":
         raise CodeHasChanged(
             f"{recorded.name}: {text}",

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from runyard.errors import UsageError
-from runyard.format import count
+from runyard.format import count, decimals, plus_minus, rounded
 from runyard.stats.compare_tests import POWER
 from runyard.stats.intervals import Interval
-from runyard.stats.summary import decimals, plus_minus, rounded
 
 Better = Literal["higher", "lower"]
 

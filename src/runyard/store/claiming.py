@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,8 +13,6 @@ from runyard.spec.outcome import damaged
 from runyard.store import schema
 from runyard.store.rows import Claim, ClaimRow, first_free, gaps
 from runyard.store.writing import SqlWriter
-
-_log = logging.getLogger(__name__)
 
 _QUEUE = "q.batch, q.task, q.priority, q.waiting, q.engine, q.token, q.checksum"
 _WIDTH = 7  # columns of a queue row, including its checksum
@@ -81,10 +78,7 @@ class SqlClaims(SqlWriter):
             if found is not None:
                 return found
         take = self._claim_listed if listed else self._claim_range
-        claim = take(batch, engine, max(1, want), token)
-        if claim is not None:
-            _log.debug("engine %d claims %d tasks of batch %d", engine, claim.size, batch)
-        return claim
+        return take(batch, engine, max(1, want), token)
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
         """Claim those of these tasks of a list that no other engine holds and that may start.

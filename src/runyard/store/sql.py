@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,8 +24,6 @@ from runyard.store.rows import (
     runs,
     unclaimed,
 )
-
-_log = logging.getLogger(__name__)
 
 WISHES = {"control", "total", "finished", "priority"}
 """Columns of a batch whose changes are notified to engines."""
@@ -180,9 +177,7 @@ class Transaction(SqlClaims):
             completed = [task for task, status in ended.items() if status == COMPLETED]
             freed = self._settle(batch, completed)
         self._count(found, counts)
-        added = sum(counts.values())
-        _log.debug("recorded %d outcomes of batch %d, %d tasks freed", added, batch, len(freed))
-        return Recording(added, freed)
+        return Recording(sum(counts.values()), freed)
 
     def cancel_doomed(self, batch: int) -> int:
         """Cancel the followers of tasks that did not complete; return how many."""

@@ -31,7 +31,7 @@ from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sql import Transaction
 from runyard.store.statements import for_sqlite
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 GROUP = 50
 """Rows in one INSERT, so that the GIL is released and taken once for all of them."""
@@ -113,10 +113,10 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
         return self._insert_flat(_INSERT, one, flat, width)
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         self._insert_rows(table, rows, "put")
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
         one = f"({', '.join('?' * len(table.names))})"
         self._insert_flat(head, one, list(chain.from_iterable(rows)), len(table.names))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import time
@@ -28,9 +27,9 @@ from runyard.backends.ray.messages import (
     ActorUpdate,
     Alive,
     Down,
-    End,
+    DriverNotice,
+    EndAttempt,
     Environment,
-    Notice,
     Open,
     Order,
     Rest,
@@ -44,8 +43,6 @@ from runyard.backends.ray.messages import (
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
-
-logger = logging.getLogger(__name__)
 
 MOST_LANES = 1024
 """The most workers, unless the user asks for more."""
@@ -134,7 +131,7 @@ class RayBackend(Backend):
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
         if state.actor is not None and state.ending != wanted:
             state.ending = wanted
-            self._order(state, End(*wanted, cause, reason))
+            self._order(state, EndAttempt(*wanted, cause, reason))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
@@ -225,7 +222,7 @@ class RayBackend(Backend):
             self._count_lanes()
         elif isinstance(message, Down):
             self._lose_actor(message)
-        elif isinstance(message, Notice):
+        elif isinstance(message, DriverNotice):
             self.notices.append(message.text)
         elif isinstance(message, Alive) and not self._extent:
             self.lanes = max(1, min(self.most_lanes, message.lanes))
@@ -270,7 +267,6 @@ class RayBackend(Backend):
             )
         if not lost.is_alone:
             status = status._replace(task=IDLE)
-        logger.debug("lane %d: lost its actor: %s", number, lost.reason)
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()
         self._lane_status.clear(number)

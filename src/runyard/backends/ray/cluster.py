@@ -58,7 +58,7 @@ class Requirements(msgspec.Struct, frozen=True):
         return shown(self.amounts) or "nothing"
 
 
-class Node(NamedTuple):
+class ClusterNode(NamedTuple):
     """A living node of a cluster."""
 
     total: Amounts  # what it has
@@ -66,7 +66,7 @@ class Node(NamedTuple):
     address: str = ""  # where it listens
 
 
-Nodes = Mapping[str, Node]  # by node id
+Nodes = Mapping[str, ClusterNode]  # by node id
 
 
 def capacity(offer: Amounts, need: Requirements) -> int:
@@ -211,7 +211,7 @@ def disconnect() -> None:
         ray.shutdown()
 
 
-def current_nodes() -> dict[str, Node]:
+def current_nodes() -> dict[str, ClusterNode]:
     """The cluster as Ray sees it now."""
     import ray
     from ray._private import state
@@ -220,7 +220,7 @@ def current_nodes() -> dict[str, Node]:
     list_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
     free = available()
     return {
-        node["NodeID"]: Node(
+        node["NodeID"]: ClusterNode(
             node["Resources"],
             free.get(node["NodeID"], {}),
             f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runyard.addresses import DEFAULT_YARD
 from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from runyard.reports.metrics import Group
     from runyard.reports.result import Result, Stats
 
-DEFAULT_YARD = ".runyard"
 MOST_METRICS = 8
 MOST_GROUPS = 12
 MOST_CELLS = 24
@@ -131,8 +131,7 @@ class ReportContext:
         """Whether a function travels by value, so that no command can call it again."""
         target = self.recorded.target
         if target is None and task is not None:
-            with self.result._store.snapshot() as view:
-                target = self.recorded.task(view, task).target
+            target = self.result.target_of(task)
         return target is not None and target.kind == "value"
 
     def near(self, text: str) -> str:

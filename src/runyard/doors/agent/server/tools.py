@@ -38,7 +38,7 @@ class Answer(BaseModel):
 
 
 Structured = Annotated[CallToolResult, Answer]
-Number = int | float | str
+Numeric = int | float | str
 Ids = list[str] | str
 Text = Annotated[str, Field(description="text")]
 TaskId = Annotated[int | str, Field(description="id of a task, such as queue/0")]
@@ -46,9 +46,9 @@ Function = Annotated[str, Field(description=f"one of {', '.join(BUILT_IN)}, or a
 Params = Annotated[
     dict[str, Any] | str | None, Field(description='arguments of the function: {"code": "…"}')
 ]
-Priority = Annotated[str | int, Field(description="low, medium, high or critical")]
-Retries = Annotated[Number, Field(description="retries after a failure")]
-Timeout = Annotated[Number | None, Field(description="seconds, or 30s, 5m, 2h; none: no limit")]
+PriorityName = Annotated[str | int, Field(description="low, medium, high or critical")]
+Retries = Annotated[Numeric, Field(description="retries after a failure")]
+Timeout = Annotated[Numeric | None, Field(description="seconds, or 30s, 5m, 2h; none: no limit")]
 DependsOn = Annotated[
     Ids | None, Field(description="ids of tasks that must complete first: [queue/0]")
 ]
@@ -105,7 +105,7 @@ def _add_tools(server: MCPServer, act: Any) -> None:
         name: Annotated[str, Field(description="a short, readable name")],
         function: Function,
         params: Params = None,
-        priority: Priority = "medium",
+        priority: PriorityName = "medium",
         max_retries: Retries = 3,
         timeout: Timeout = None,  # noqa: ASYNC109
         depends_on: DependsOn = None,
@@ -131,7 +131,7 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 def _run_tools(server: MCPServer, act: Any) -> None:
     @server.tool(description="Run the queue in the background, and return at once.")
     async def start(
-        max_concurrent: Annotated[Number, Field(description="how many tasks run at once")] = 5,
+        max_concurrent: Annotated[Numeric, Field(description="how many tasks run at once")] = 5,
         timeout: Timeout = None,  # noqa: ASYNC109
         backend: Annotated[
             str | None, Field(description="processes (the default), async, threads or serial")
@@ -176,8 +176,8 @@ def _look_tools(server: MCPServer, act: Any) -> None:
         filter_status: Annotated[
             str | None, Field(description="completed, failed, cancelled, running or queued")
         ] = None,
-        offset: Annotated[Number, Field(description="results to skip")] = 0,
-        limit: Annotated[Number, Field(description="most results to return")] = 20,
+        offset: Annotated[Numeric, Field(description="results to skip")] = 0,
+        limit: Annotated[Numeric, Field(description="most results to return")] = 20,
         order: Annotated[
             str, Field(description="added, ended (earliest end first) or latest (latest end first)")
         ] = "added",
@@ -202,7 +202,7 @@ def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
     )
     async def wait(
         ctx: Context,
-        seconds: Annotated[Number, Field(description="how long to wait, up to 60")] = 50,
+        seconds: Annotated[Numeric, Field(description="how long to wait, up to 60")] = 50,
         tasks: Annotated[
             Ids | None, Field(description="ids of the tasks to wait for; default: all")
         ] = None,

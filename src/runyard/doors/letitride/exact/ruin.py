@@ -21,13 +21,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from runyard.doors.letitride.game.game import STOP_REASONS
 from runyard.errors import UsageError
 
 NEGLIGIBLE = 1e-17
 MOST_CELLS = 10_000_000
 """The most numbers held at once: 80 MB."""
 
-STOPS = ("win_limit", "loss_limit", "max_hands", "insufficient_funds", "never")
+STOPS = (*STOP_REASONS, "never")
 """Why a session ends; with a positive expectation and no limits, it may never end."""
 
 Floats = NDArray[np.float64]

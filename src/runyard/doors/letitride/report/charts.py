@@ -37,7 +37,7 @@ TITLES = {
     "bonus_impact": "Main game and bonus in the profit of a session",
     "strategy_comparison": "Exact EV of strategies under this paytable",
 }
-Paths = Sequence[Sequence[float]]
+BankrollPaths = Sequence[Sequence[float]]
 _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
 
 
@@ -57,7 +57,7 @@ class PlotArea:
         return round(HEIGHT - BOTTOM - self.up.share(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], Paths]) -> Html:
+def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], BankrollPaths]) -> Html:
     """Draw one chart as SVG; `paths` returns the bankrolls of a number of sessions."""
     title = config.title or TITLES[config.type]
     if config.type == "session_outcomes_histogram":
@@ -86,7 +86,7 @@ def profits(title: str, found: Aggregate) -> Html:
     return _drawn(title, [*_grid(frame, percent=True), *bars, zero], "profit of a session, $")
 
 
-def trajectories(title: str, paths: Paths) -> Html:
+def trajectories(title: str, paths: BankrollPaths) -> Html:
     """Draw the bankrolls of some sessions, hand by hand."""
     longest = max(len(path) for path in paths)
     frame = PlotArea(

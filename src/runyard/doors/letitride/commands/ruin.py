@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import AMOUNT, INDEX, command, option, refuse_together
-from runyard.cli.letitride import chosen
-from runyard.cli.letitride.exact import paytable_option, strategy_option
 from runyard.cli.session import Session
 from runyard.cli.table import table
 from runyard.cli.values import values_of
+from runyard.doors.letitride.commands import chosen
+from runyard.doors.letitride.commands.exact import paytable_option, strategy_option
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:

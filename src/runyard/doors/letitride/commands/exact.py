@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.cli.command import Decorator, command, option
-from runyard.cli.letitride import chosen
 from runyard.cli.session import Session, style
 from runyard.cli.table import pairs, table
+from runyard.doors.letitride.commands import chosen
 
 MISTAKES_SHOWN = 12
 
