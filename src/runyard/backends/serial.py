@@ -49,7 +49,7 @@ class _SerialLane(InProcessLane):
     def _run(self, task: ReadyTask, chunk: int) -> AttemptResult:
         before = enter(self.runner)
         try:
-            with _alarm(self.runner.timeout(task), self.runner):
+            with alarm(self.runner.timeout(task), self.runner):
                 return self.runner.run(task, chunk)
         finally:
             enter(before)
@@ -101,7 +101,7 @@ class SerialBackend(InProcessBackend[_SerialLane]):
 
 
 @contextmanager
-def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
+def alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
     """Interrupt the task at its limit, if this thread receives signals."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield

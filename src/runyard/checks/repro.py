@@ -20,7 +20,8 @@ from runyard.attempt.output import OutputCapture
 from runyard.attempt.program import Program, TaskFunction
 from runyard.attempt.runner import Runner
 from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
-from runyard.errors import BadTarget, TaskTimeout, UsageError
+from runyard.backends.serial import alarm
+from runyard.errors import BadTarget, UsageError
 from runyard.spec.codec import decode
 from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
@@ -74,7 +75,7 @@ class Rerun:
         follow_threads()
         enter(runner)
         try:
-            with _signals_end_it(), _limit(None if pdb else self._timeout()):
+            with _signals_end_it(), alarm(None if pdb else self._timeout(), runner):
                 made = runner.run(ready)
         finally:
             enter(None)
@@ -178,22 +179,3 @@ def _signals_end_it() -> Iterator[None]:
         if numbers[0] == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM) from None
         raise
-
-
-@contextlib.contextmanager
-def _limit(seconds: float | None) -> Iterator[None]:
-    """Interrupt the block after some seconds."""
-    if seconds is None:
-        yield
-        return
-
-    def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise TaskTimeout(f"ran longer than its limit of {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
