@@ -34,20 +34,19 @@ class _AsyncLane(InProcessLane):
 
     def _start(self) -> None:
         self._task = self._loop.create_task(self._work())
+        # Again: its thread may have been started after it was abandoned.
+        self._task.add_done_callback(lambda _: self.runner.close())
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
     async def _work(self) -> None:
-        try:
-            while True:  # until it is cancelled
-                chunk = await self.chunks.get()
-                with self.working(chunk) as tasks:
-                    for task in tasks:
-                        self.put_result(await self.runner.run_async(task, chunk.id))
-        finally:
-            self.runner.close()  # again: its thread may have been started after it was abandoned
+        while True:  # until it is cancelled
+            chunk = await self.chunks.get()
+            with self.working(chunk) as tasks:
+                for task in tasks:
+                    self.put_result(await self.runner.run_async(task, chunk.id))
 
 
 class AsyncBackend(InProcessBackend[_AsyncLane]):
