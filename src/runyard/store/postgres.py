@@ -116,7 +116,7 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
         super().sign_off(engine)
         self._driver.execute("DELETE FROM leases WHERE engine = %s", [engine])
 
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:  # noqa: ARG002
+    def _insert_outcomes(self, batch: int, rows: Rows) -> int:
         columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
         found = self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).fetchone()
         return int(found[0]) if found else 0
