@@ -35,13 +35,13 @@ from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.notifications import Listener, channel_of
 from runyard.store.pool import Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sessions import DatabaseSession, Sessions
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_postgres
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 LOOK_SECONDS = 3.0
 """Seconds between checks for what is not notified: engines that died."""
@@ -69,7 +69,7 @@ to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
 to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
-class PostgresSnapshot(SqlSnapshot):
+class PostgresSnapshot(Snapshot):
     """Reads in one session."""
 
     def __init__(self, driver: DatabaseSession) -> None:
@@ -87,14 +87,14 @@ class PostgresSnapshot(SqlSnapshot):
             yield from cursor.execute(text)
 
 
-class PostgresTransaction(PostgresSnapshot, SqlTransaction):
+class PostgresTransaction(PostgresSnapshot, Transaction):
     """Reads and writes, concurrent with those of other engines."""
 
     def __init__(
         self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         PostgresSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)
@@ -116,12 +116,12 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
         found = self._driver.execute(query, values).fetchone()
         return int(found[0]) if found else 0
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         source, values = _source(table, zip(*rows, strict=True))
         query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
         self._driver.execute(query, values)
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         source, values = _source(table, zip(*rows, strict=True))
         changed = ", ".join(f"{name} = v.{name}" for name in _values(table))
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"

@@ -26,12 +26,12 @@ from runyard.store.connecting import connect, translated
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_sqlite
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 GROUP = 50
 """Rows in one INSERT, so that the GIL is released and taken once for all of them."""
@@ -50,13 +50,9 @@ _BATCHES_TWICE = """
         (SELECT count(*) FROM batches INDEXED BY batches_name)
 """
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
-_INSERT = (
-    "INSERT OR IGNORE INTO outcomes "
-    "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) VALUES "
-)
 
 
-class SqliteSnapshot(SqlSnapshot):
+class SqliteSnapshot(Snapshot):
     """Reads over one connection."""
 
     def __init__(self, driver: sqlite3.Connection) -> None:
@@ -91,7 +87,7 @@ class SqliteSnapshot(SqlSnapshot):
             )
 
 
-class SqliteTransaction(SqliteSnapshot, SqlTransaction):
+class SqliteTransaction(SqliteSnapshot, Transaction):
     """Reads and writes while no other process writes."""
 
     has_changes = False  # that other engines must be notified of
@@ -100,24 +96,26 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         SqliteSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
         self.has_changes = True
 
     def _insert_outcomes(self, batch: int, rows: Rows) -> int:
         columns = [rows.flat[at::WIDTH] for at in range(WIDTH)]
-        return self._insert_columns(_INSERT, [[batch] * len(rows), *columns])
+        return self._insert_columns(schema.outcomes, [[batch] * len(rows), *columns], "keep")
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         self._insert_rows(table, rows, "put")
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
-        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
-        self._insert_columns(head, list(zip(*rows, strict=True)))
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
+        self._insert_columns(table, list(zip(*rows, strict=True)), clash)
 
-    def _insert_columns(self, head: str, columns: Sequence[Sequence[Any]]) -> int:
+    def _insert_columns(
+        self, table: Table[Any], columns: Sequence[Sequence[Any]], clash: Clash
+    ) -> int:
         """Insert rows, given by their columns, in groups; return how many were inserted."""
+        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
         places = [_place(column) for column in columns]
         one, width = f"({', '.join(places)})", places.count("?")
         bound = (column for column, place in zip(columns, places, strict=True) if place == "?")
