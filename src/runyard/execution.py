@@ -46,7 +46,9 @@ class RunSettings:
     def open(self) -> Backend:
         """The backend, ready for a run."""
         if self.on_event is not None and not callable(self.on_event):
-            raise UsageError(f"on_event is {self.on_event!r}", hint="pass a function of one event")
+            raise UsageError(
+                f"on_event is {self.on_event!r}", hint="pass a function that takes one event"
+            )
         if isinstance(self.backend, Backend):
             if self.workers not in (None, self.backend.lanes):
                 raise UsageError(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import re
+import time
+from collections.abc import Sequence
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -85,3 +87,18 @@ def rounded(number: float, places: int) -> str:
     """A number rounded to this many decimals (-1: to tens); zero has no sign."""
     shown = f"{round(number, places):,.{max(0, places)}f}"
     return shown.removeprefix("-") if not shown.strip("-0.,") else shown
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, shortened to a limit."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names with commas between them: the first ones, if there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def moment(at: float) -> str:
+    """A wall time, such as `2026-01-31 23:59:59`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -45,7 +45,7 @@ def map(  # noqa: A001
     name: str | None = None,
     **run_options: Any,
 ) -> list[Any]:
-    """What the function returns for each item, in order; raises if any call failed."""
+    """Call the function for each item; return the values in order, or raise if a call failed."""
     batch = items(fn, values, parameter=_first_parameter(fn), seed=seed, name=name)
     result = run(batch, **run_options)
     stats = result.stats

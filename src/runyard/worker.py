@@ -139,7 +139,9 @@ class YardWorker:
                     self._known[row.id] = row.total
                     return row
                 self._foreign.add(row.id)
-                self._say(f"{row.name} is left to its script: its functions travel by value")
+                self._say(
+                    f"skipping {row.name}: its functions were sent by value; run its script instead"
+                )
 
     def _left_alone(self, view: Snapshot, *, locked: bool = True) -> set[int]:
         """Batches that are foreign or rest; `locked` includes those whose tasks are locked."""
@@ -194,11 +196,11 @@ class YardWorker:
         except StoreAway as error:
             self._say(f"{row.name}: {error.message}")
         except MetricMissing as error:
-            self._say(f"{row.name} rests: {error}")
+            self._say(f"pausing {row.name}: {error}")
             return End.METRIC.value
         except UsageError as error:
             self._foreign.add(row.id)
-            self._say(f"{row.name} is left alone: {error}")
+            self._say(f"skipping {row.name}: {error}")
         return End.YIELDED.value
 
     def _pause(self, row: BatchRow) -> None:
@@ -207,4 +209,4 @@ class YardWorker:
         pause = FIRST_PAUSE if before == math.inf else min(LONGEST_PAUSE, 2 * before)
         self._backoffs[row.id] = Backoff(row, pause, clock.monotonic() + pause)
         if pause == 2 * FIRST_PAUSE:
-            self._say(f"{row.name} is tried again later: its free tasks are still locked")
+            self._say(f"will try {row.name} again later: its free tasks are still locked")

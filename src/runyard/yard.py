@@ -57,9 +57,9 @@ class Yard:
         """Open the yard at a folder (default: `$RUNYARD_YARD`, otherwise `.runyard`).
 
         `postgresql://…` names a yard that machines share; each machine keeps its own files (in
-        `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` gives a yard for tests that is
-        gone with the object. With `durable`, each commit waits for the disk, so that even a power
-        cut loses nothing.
+        `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` is a yard in memory, for tests,
+        that ends with the object. With `durable`, each commit waits for the disk, so that even a
+        power cut loses nothing.
         """
         logs.configure()
         if not isinstance(location, str | os.PathLike | None):
@@ -124,7 +124,7 @@ class Yard:
         those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
         if limit is not None and (type(limit) is not int or limit < 1):
-            raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
+            raise UsageError(f"limit is {limit!r}", hint="use a whole number, 1 or more")
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         _refuse_misplaced(options)
         batch = _checked(batch).with_options(**options)
@@ -207,7 +207,7 @@ class Yard:
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
-        """Ask running engines to stop after their current tasks; returns how many."""
+        """Ask engines to stop once their running tasks end; returns how many."""
 
         def ask(tx: Transaction) -> int:
             wanted = None if name is None else known(tx, name).id
@@ -233,7 +233,7 @@ class Yard:
         return self.store.write(cancel)
 
     def clear(self, name: str) -> None:
-        """Forget a batch: its record and its files."""
+        """Delete a batch: its record and its files."""
         batch = self.recorded(name)
 
         def delete(tx: Transaction) -> None:

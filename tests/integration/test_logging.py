@@ -29,6 +29,10 @@ ry.run(batch, workers=1, retries=1, backoff=0, retry_on=["OSError"], progress=Fa
 """
 
 
+def double(x: int) -> int:
+    return 2 * x
+
+
 def logged(folder: Path, level: str | None) -> list[str]:
     """The messages of the script, without their times."""
     (folder / "job.py").write_text(SCRIPT)
@@ -76,5 +80,5 @@ def test_a_program_with_its_own_logging_gets_the_messages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "runyard"), ry.Yard(tmp_path / "yard") as yard:
-        yard.run(ry.grid(abs, x=[1, 2], name="own", seed=3), backend="serial")
+        yard.run(ry.grid(double, x=[1, 2], name="own", seed=3), backend="serial")
     assert "own: 2 tasks on 1 worker (serial), seed 3" in caplog.messages

@@ -305,7 +305,7 @@ class Runner:
         info = error_info(error)
         value, refusal = self._failed_value(error)
         if refusal is not None:
-            info = info.with_note(f"its value is not recorded: {refusal.message}")
+            info = info.with_note(f"its value was not recorded: {refusal.message}")
         printed = self._end(ready, ok=False)
         row = OutcomeRow.with_checksum(
             self._batch, ready.task, FAILED, ready.attempt, value, info.encode(),

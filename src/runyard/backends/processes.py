@@ -170,14 +170,14 @@ class ProcessesBackend(Backend):
             # A task wrote into the middle of a report, which was sent while it ran.
             worker.channel.ignore()
             status = self._lane_status.read(worker.number)
-            self.end(worker.number, status, LossCause.WORKER_DIED, "garbled a report")
+            self.end(worker.number, status, LossCause.WORKER_DIED, "sent a garbled report")
             return False
         skipped, worker.channel.skipped = worker.channel.skipped, 0
         if skipped and not self._has_warned:
             self._has_warned = True
             self.notices.append(
                 "a task wrote to a file descriptor that it did not open, its worker's connection "
-                "to the engine: this was dropped"
+                "to the engine: the data was dropped"
             )
         for report in reports:
             self._early_deaths.reset()

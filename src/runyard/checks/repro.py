@@ -105,7 +105,7 @@ class Rerun:
         )
         error = None if self.before is None else self.before.error
         if error is not None and ErrorInfo.decode(error).kind in ("WorkerDied", "TaskOutOfMemory"):
-            self._note("it killed its worker, and may kill this process, too")
+            self._note("this task killed its worker, and may kill this process too")
 
     def _job(self, folder: Path) -> Job:
         batch, options = self.recorded, self.recorded.options

@@ -171,7 +171,7 @@ def read(
             if line.problem:
                 raise StoreDamaged(
                     f"The audit log {path} is damaged. {line.problem}",
-                    hint="`runyard doctor` says more.",
+                    hint="Run `runyard doctor` for details.",
                 )
             if line.seq <= after:
                 continue
@@ -206,7 +206,7 @@ def _opened(path: Path) -> BinaryIO:
     except FileNotFoundError as error:
         if not path.is_symlink():
             raise
-        raise StoreError(f"can't read the audit log {path}: its link leads nowhere") from error
+        raise StoreError(f"can't read the audit log {path}: it is a broken link") from error
     except PermissionError as error:
         raise StoreForbidden(
             f"can't read the audit log {path}: {error.strerror}", hint="Ask its owner for access."
@@ -226,7 +226,9 @@ def _descriptor(path: Path, flags: int) -> int:
         if stat.S_ISREG(os.fstat(found).st_mode):
             return found
         os.close(found)
-    raise StoreDamaged(f"{path} is not an audit log: it is no regular file.", hint="Move it away.")
+    raise StoreDamaged(
+        f"{path} is not an audit log: it is not a regular file.", hint="Move it away."
+    )
 
 
 class _Line(NamedTuple):
@@ -251,7 +253,7 @@ def _walk(file: BinaryIO, size: int) -> Iterator[_Line]:
             continue
         problem = None
         if damaged:
-            problem = f"Line {damaged} is not what was written."
+            problem = f"Line {damaged} was altered."
         elif (int(match[2]), match[3].decode()) != (link.seq + 1, link.hash):
             problem = f"Line {number} does not continue the line before it."
         link = _Link(int(match[2]), match[4].decode())
@@ -271,9 +273,9 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
     torn = size - good_end
     head = os.pread(file.fileno(), len(_FIRST_BYTES), 0)
     if torn and not lines and not (head.strip(b"\0") and _is_torn_start(head)):
-        first_bad, reason = 1, f"None of its {size} bytes belongs to a line."
+        first_bad, reason = 1, f"It has {size} bytes, but no valid line."
     elif torn and reason is None:
-        reason = f"{torn} bytes after line {lines} are not a whole line."
+        reason = f"{torn} bytes after line {lines} are an incomplete line."
     return AuditReport(
         lines=lines, ok=reason is None, first_bad_line=first_bad, torn_bytes=torn, reason=reason
     )

@@ -25,7 +25,7 @@ from runyard.events import (
     TaskRetried,
     WorkerLost,
 )
-from runyard.format import count, duration, plus_minus, rate
+from runyard.format import count, cut, duration, plus_minus, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ class PlainView(ProgressView):
 
     def _count_alerts(self) -> None:
         if self._alerts > PLAIN_ALERTS:
-            self._print(f"and {self._alerts - PLAIN_ALERTS:,} more failures or alerts")
+            more = self._alerts - PLAIN_ALERTS
+            self._print(f"and {count(more, 'more message')}")
         self._alerts = 0
 
     def _print(self, text: str) -> None:
@@ -317,8 +318,7 @@ def alert(event: Event) -> str | None:
 
 
 def _clip(text: str, width: int) -> str:
-    shown = one_line(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    return cut(one_line(text), width)
 
 
 def _first_line(text: str) -> str:

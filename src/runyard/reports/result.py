@@ -46,9 +46,9 @@ class Outcome:
     status: Status
     params: dict[str, Any]
     labels: dict[str, Any]  # its coordinates in words: parameters, variant, case, replicate
-    value: Any  # what it returned; of a failed task, what its error brought, if anything
+    value: Any  # what it returned; for a failed task, the value of its error, if any
     error: ErrorInfo | None
-    attempt: int  # errors of its own that came before
+    attempt: int  # number of earlier errors of the task
     started: float  # wall time
     seconds: float
     wait: float  # from the batch's start to its own
@@ -71,7 +71,9 @@ class Stats:
     failed: int
     cancelled: int
     seconds: float  # during which at least one engine ran it, over all resumes
-    rate: float  # outcomes a second: now where an engine runs it, otherwise over the whole run
+    rate: (
+        float  # outcomes per second: current while an engine runs it, otherwise over the whole run
+    )
     eta: float | None  # seconds until the rest is done, while an engine runs it
     workers: int
 
@@ -188,7 +190,7 @@ class Result:
 
     @property
     def mixed_code(self) -> MixedCode:
-        """The functions of which several versions made outcomes, with how many each made."""
+        """Functions with outcomes from several versions, and the number from each."""
         from runyard.store.versions import mixed_code
 
         with self._reading() as (view, recorded):
@@ -196,7 +198,7 @@ class Result:
 
     @cached_property
     def columns(self) -> Columns:
-        """The outcomes as arrays, as of the first time this is asked for."""
+        """The outcomes as arrays, as of the first access."""
         from runyard.reports.columns import read_columns
 
         return read_columns(self)
@@ -219,7 +221,7 @@ class Result:
         return summarise(self, wanted, [by] if isinstance(by, str) else by)
 
     def to_polars(self) -> polars.DataFrame:
-        """A row a task that has an outcome; a column for each parameter and each metric."""
+        """A row for each task with an outcome; a column for each parameter and each metric."""
         from runyard.reports.tables import to_polars
 
         return to_polars(self)
@@ -240,6 +242,8 @@ class Result:
     def failures(self) -> list[FailureGroup]:
         """Failures grouped by error and line, the most frequent first."""
         with self._reading() as (view, recorded):
+            if not recorded.row.failed:
+                return []
             return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:
@@ -363,7 +367,7 @@ def _all_rows(
         yield row
     if count != expected:
         raise StoreDamaged(
-            f"{expected} outcomes of {recorded.name} were recorded, {count} are there",
+            f"{expected} outcomes of {recorded.name} were recorded, but {count} are there",
             hint="run `runyard doctor`",
         )
 

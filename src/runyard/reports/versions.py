@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from runyard.format import count, moment
 from runyard.store.versions import MixedCode
 
 
@@ -12,11 +11,8 @@ def mixed_lines(found: MixedCode) -> list[str]:
     lines = []
     for name, versions in found.items():
         parts = [
-            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {_moment(v.since)})" for v in versions
+            f"{count(v.outcomes, 'outcome')} from {v.fingerprint[:8]} (since {moment(v.since)})"
+            for v in versions
         ]
-        lines.append(f"mixed code: {name} has changed between outcomes; {', '.join(parts)}")
+        lines.append(f"mixed code: {len(versions)} versions of {name}: {', '.join(parts)}")
     return lines
-
-
-def _moment(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -82,7 +82,7 @@ def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
     code.edited.extend(files)
     text = (
         f"{' and '.join(files)}: edited while the batch ran; workers that started after that have "
-        "loaded the new code, and outcomes of this run may be of either"
+        "loaded the new code, so outcomes of this run may come from either version"
     )
     warn(text)
     return [Notice(batch=batch, text=text, level="warning")]
@@ -139,14 +139,14 @@ def find_change(
     if changed == "refuse":
         raise CodeHasChanged(
             f"{recorded.name}: {text}",
-            hint="keep them with --changed keep, run their tasks again with --changed rerun "
-            "(in Python changed=…), or choose another name",
+            hint="keep them with --changed keep, rerun their tasks with --changed rerun "
+            "(in Python: changed=…), or choose another name",
         )
     if changed == "rerun":
-        text += "; its task runs again" if one else "; their tasks run again"
+        text += "; rerunning its task" if one else "; rerunning their tasks"
     else:
         text += f"; {'it is' if one else 'they are'} kept"
-        text += ' (to run again: --changed rerun, or changed="rerun" in Python)'
+        text += ' (to rerun: --changed rerun, or changed="rerun" in Python)'
     event = CodeChanged(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,

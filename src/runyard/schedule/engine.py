@@ -255,8 +255,8 @@ class Engine:
         if before in ("", now):
             return []
         text = (
-            f"the outcomes on record were made with {shown(before)}, further ones with "
-            f"{shown(now)}: those that depend on the order of a set may differ "
+            f"recorded outcomes were made with {shown(before)}, new ones with "
+            f"{shown(now)}: outcomes that depend on the order of a set may differ "
             "(start Python with PYTHONHASHSEED=0)"
         )
         return [Notice(batch=self._batch.name, text=text)]
@@ -300,7 +300,7 @@ class Engine:
         except StoreAway:
             if self.signal is None:
                 raise
-            text = "the database does not answer; what was recorded is kept"
+            text = "the database does not respond; recorded outcomes are kept"
             self._publish(Notice(batch=self._batch.name, text=text, level="warning"))
 
     def _check_metrics(self, budget: Budget | None, end: End) -> None:

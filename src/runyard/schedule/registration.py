@@ -151,7 +151,7 @@ def _grow_list(tx: Transaction, recorded: StoredBatch, batch: Batch) -> list[str
                 recorded.name, f"task {row.task} ({task.name or task.target.ref}) differs"
             )
     if len(batch.listed) < len(known):
-        raise _changed(recorded.name, f"{len(known)} tasks are recorded, now {len(batch.listed)}")
+        raise _changed(recorded.name, f"tasks: recorded {len(known):,}, now {len(batch.listed):,}")
     if len(batch.listed) == len(known):
         return []
     _add(tx, recorded.id, batch, len(known))

@@ -279,7 +279,7 @@ class Writer:
 def _unexpected(error: Exception) -> StoreError:
     failure = StoreError(
         f"recording failed: {type(error).__name__}: {error}",
-        hint="what was recorded is kept; run `runyard resume` to continue",
+        hint="recorded outcomes are kept; run `runyard resume` to continue",
     )
     failure.__cause__ = error
     return failure

@@ -140,7 +140,7 @@ def batch(
     """Every variant on every case, `replicates` times each.
 
     Variants and cases are dicts of parameters. With `common_random_numbers`, replicate r of a case
-    sees the same random stream under every variant, so variants compare in pairs.
+    sees the same random stream under every variant, so variants can be compared in pairs.
     """
     axes = []
     for role, values in (("variant", variants), ("case", cases)):

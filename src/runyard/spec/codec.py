@@ -164,7 +164,7 @@ def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
         packed = _pack(_plain(key, place))
         if packed in found:
             raise NotEncodable(
-                f"the dict{_at(path)} can't be recorded: two of its keys are recorded alike "
+                f"the dict{_at(path)} can't be recorded: two of its keys have the same record "
                 f"({_step((key,))})"
             )
         found[packed] = _pack(_plain(part, place))

@@ -35,11 +35,11 @@ from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.notifications import Listener, channel_of
 from runyard.store.pool import Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sessions import DatabaseSession, Sessions
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_postgres
 from runyard.store.writing import Clash, RowValues
 
@@ -77,7 +77,7 @@ to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
 to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
-class PostgresSnapshot(SqlSnapshot):
+class PostgresSnapshot(Snapshot):
     """Reads in one session."""
 
     def __init__(self, driver: DatabaseSession) -> None:
@@ -95,14 +95,14 @@ class PostgresSnapshot(SqlSnapshot):
             yield from cursor.execute(text)
 
 
-class PostgresTransaction(PostgresSnapshot, SqlTransaction):
+class PostgresTransaction(PostgresSnapshot, Transaction):
     """Reads and writes, concurrent with those of other engines."""
 
     def __init__(
         self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         PostgresSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)

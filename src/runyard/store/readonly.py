@@ -20,7 +20,7 @@ FileState = tuple[int | None, ...] | None
 INDEX_BYTES = 32 * 1024
 """The smallest index of a WAL that is in use."""
 
-HINT = "commands that only read work: status, results, compare, report -o, export -o, logs, verify"
+HINT = "read-only commands still work: status, results, compare, report -o, export -o, logs, verify"
 
 
 def may_only_read(path: Path) -> bool:

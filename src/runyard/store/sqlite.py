@@ -26,10 +26,10 @@ from runyard.store.connecting import connect, translated
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_sqlite
 from runyard.store.writing import Clash, RowValues
 
@@ -54,7 +54,7 @@ _INSERT = (
 )
 
 
-class SqliteSnapshot(SqlSnapshot):
+class SqliteSnapshot(Snapshot):
     """Reads over one connection."""
 
     def __init__(self, driver: sqlite3.Connection) -> None:
@@ -89,7 +89,7 @@ class SqliteSnapshot(SqlSnapshot):
             )
 
 
-class SqliteTransaction(SqliteSnapshot, SqlTransaction):
+class SqliteTransaction(SqliteSnapshot, Transaction):
     """Reads and writes while no other process writes."""
 
     has_changes = False  # that other engines must be notified of
@@ -98,7 +98,7 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         SqliteSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
         self.has_changes = True

@@ -157,7 +157,7 @@ class StoredBatch:
 def lost(name: str, task: int) -> StoreDamaged:
     """The error for an outcome that is missing."""
     return StoreDamaged(
-        f"the outcome of {name}/{task} was recorded and is gone", hint="run `runyard doctor`"
+        f"the outcome of {name}/{task} was recorded, but is missing", hint="run `runyard doctor`"
     )
 
 

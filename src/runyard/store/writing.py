@@ -10,7 +10,7 @@ import msgspec
 
 from runyard.spec.outcome import Rows
 from runyard.store import schema
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 
@@ -20,7 +20,7 @@ Clash = Literal["error", "keep", "put"]
 """If a row's key exists already: raise an error, keep the old row or put the new one."""
 
 
-class SqlWriter(SqlSnapshot):
+class SqlWriter(Snapshot):
     """Writes rows over one connection, each with its checksum.
 
     If transactions of several engines may overlap, claim rows are locked first and then the batch's

@@ -330,7 +330,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_written_to(
     path = tmp_path / "events.jsonl"
     make(path)
     for use in (lambda: list(read(path)), lambda: verify(path), lambda: repair(path)):
-        with pytest.raises(StoreDamaged, match="no regular file"):
+        with pytest.raises(StoreDamaged, match="not a regular file"):
             use()
     with pytest.raises(StoreError):
         AuditLog(path)

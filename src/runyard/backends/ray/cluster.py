@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runyard.format import count
 from runyard.spec.options import Options
 
 Amounts = Mapping[str, float]
@@ -114,7 +115,9 @@ def shortage(
     A worker may still wait for room: Ray's view of what is free lags behind.
     """
     if not ready:
-        waiting = f"Ray to start {starting:,} workers" if starting else "room on the Ray cluster"
+        waiting = (
+            f"Ray to start {count(starting, 'worker')}" if starting else "room on the Ray cluster"
+        )
         return f"waiting for {waiting}: a task needs {need}, and {_free(nodes, need)}"
     have = ready + starting
     if is_explicit and have < wanted:

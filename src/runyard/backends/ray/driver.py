@@ -187,7 +187,7 @@ class Driver:
                 await self._fail(
                     f"no node of the Ray cluster has what a task needs ({need}); "
                     + cluster.closest_node(self._nodes, need),
-                    "ask for less (cpus, gpus, memory, resources), or add a node",
+                    "request less (cpus, gpus, memory, resources), or add a node",
                 )
         elif waited > NOTICE_SECONDS and not batch.has_warned:
             batch.has_warned = True

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from runyard.format import decimals, rounded, show
+from runyard.format import cut, decimals, rounded, show
 from runyard.plaintext import UNSEEN
 
 
@@ -140,8 +140,3 @@ def shown(value: Any, limit: int = 80) -> str:
     from runyard.reports.export import text_of
 
     return cut(text_of(value), limit)
-
-
-def cut(text: str, limit: int) -> str:
-    """The text, shortened to a limit."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -10,14 +10,13 @@ register(lambda recorded: recorded.target.ref.startswith("casino"), hands)
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runyard.addresses import DEFAULT_YARD
+from runyard.addresses import command
 from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
@@ -61,7 +60,7 @@ class ReportContext:
         self.level = level
         self._metrics = tuple(metrics)
         self._by = tuple(by)
-        self._yard = yard if yard not in (None, DEFAULT_YARD) else None
+        self._yard = yard
         for name in self._by:
             coordinate(result.coordinates, name)
         result.columns.chosen(self._metrics)
@@ -140,8 +139,7 @@ class ReportContext:
 
     def command(self, *words: str) -> str:
         """A command for this batch's yard, as a person types it in the project's folder."""
-        where = ["--yard", self._yard] if self._yard else []
-        return shlex.join(["runyard", *words, *where])
+        return command(*words, location=self._yard)
 
     def repro(self, task: int) -> str:
         """The command that runs one task again."""

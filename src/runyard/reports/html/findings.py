@@ -58,7 +58,7 @@ def _more(context: ReportContext, what: str, *options: str) -> Html:
 
 
 def _metric(context: ReportContext, name: str) -> list[Html]:
-    whole, percent = context.whole.summaries[name], f"{100 * context.level:g} %"
+    whole, percent = context.whole.summaries[name], f"{100 * context.level:g}%"
     groups = [
         GroupFigures(
             label_of(group.labels),
@@ -72,7 +72,7 @@ def _metric(context: ReportContext, name: str) -> list[Html]:
     if whole.rate is None:
         chart, rows = _distribution(context, groups, name), _means(groups)
         heads = ["mean", f"± {percent}", "sd", "median", "min", "max", "n"]
-        about = f"mean ± {percent} interval of the mean"
+        about = f"mean ± half the width of its {percent} interval"
     else:
         chart, rows = _rate_plot(groups, name), _rates(groups)
         heads = ["rate", percent, "true", "n"]
@@ -164,12 +164,12 @@ def _distribution(context: ReportContext, groups: Sequence[GroupFigures], name: 
         note = number(summary.mean, places)
         if interval is not None and interval.half:
             note += f" ± {number(interval.half, places)}"
-        note += f", n\u00a0{summary.count:,}"
+        note += f", n\u00a0=\u00a0{summary.count:,}"
         if outside := summary.count - int(counts.sum()):
             note += f", {outside:,} outside"
         rows.append(charts.Row(label, marks, note, height=50))
     by = "" if len(rows) == 1 else " by group"
-    key = join([charts.sign("diamond"), f" mean, with its {100 * context.level:g} % interval"])
+    key = join([charts.sign("diamond"), f" mean, with its {100 * context.level:g}% interval"])
     return charts.chart(f"Distribution of {name}{by}", rows, scale, axis=name, key=key)
 
 
@@ -260,7 +260,7 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
         result = "significant" if significant else "not significant"
     first = found[0]
     key = [
-        f"difference with its {100 * context.level:g} % interval",
+        f"difference with its {100 * context.level:g}% interval",
         "significant if it excludes zero",
         "compared in pairs" if first.paired else "compared as independent groups",
         f"p from {first.method}",
@@ -282,7 +282,7 @@ def in_words(found: Comparison) -> str:
         if found.interval.half > 0:
             places = places_of(found.interval.half)
             low, high = (number(end, places) for end in (found.interval.low, found.interval.high))
-            words += f" ({100 * found.interval.level:g} % CI {low} to {high})"
+            words += f" ({100 * found.interval.level:g}% CI {low} to {high})"
         words += f", {found.count_words}"
         if found.correction:
             words += f", p adjusted by {found.correction}"

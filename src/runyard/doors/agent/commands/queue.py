@@ -14,10 +14,11 @@ import click
 
 from runyard import interrupts
 from runyard.cli.command import command, examples_of, option, refuse_together, yes_option
-from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
+from runyard.cli.exit_codes import EXIT_DEADLINE, EXIT_ENGINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import assignments, value_of
-from runyard.errors import EngineError, UsageError
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, duration
+from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.formats import FORMATS
 from runyard.spaces import read_text
@@ -25,11 +26,14 @@ from runyard.spaces import read_text
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
 
-NAME = "queue"
 PRIORITIES = "low, medium, high, critical"
 
 queue_option = option(
-    "--queue", "name_of_queue", metavar="NAME", default=NAME, help="Use the queue of this name."
+    "--queue",
+    "name_of_queue",
+    metavar="NAME",
+    default=DEFAULT_QUEUE,
+    help="Use the queue of this name.",
 )
 
 
@@ -81,7 +85,7 @@ def add(
     depends_on: tuple[str, ...],
     **task: Any,
 ) -> None:
-    """Add one task: FUNCTION with parameters, under a NAME."""
+    """Add a task named NAME that calls FUNCTION."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
     refuse_together({"--params": params is not None, "--set": given})
     _perform(session, action="add", params=params or given, depends_on=list(depends_on), **task)
@@ -96,14 +100,16 @@ def add(
 @click.argument("file", type=click.Path(allow_dash=True))
 @queue_option
 def add_batch(session: Session, name_of_queue: str, file: str) -> None:
-    """Add the tasks of a JSON FILE; - reads stdin.
+    """Add the tasks in a JSON FILE; - reads stdin.
 
     FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
     """
     try:
         tasks = json.loads(read_text(sys.stdin if file == "-" else Path(file)))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
+        raise UsageError(
+            f"{file} can't be read: {error}", hint="pass a JSON list of tasks"
+        ) from error
     _perform(session, name_of_queue, "add_batch", tasks=tasks)
 
 
@@ -121,7 +127,7 @@ def start(session: Session, **arguments: Any) -> None:
 @option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
 @queue_option
 def stop(session: Session, name_of_queue: str, now: bool) -> None:
-    """Stop the worker after the running tasks."""
+    """Stop the worker once its running tasks end."""
     _perform(session, name_of_queue, "stop", graceful=not now)
 
 
@@ -144,12 +150,11 @@ def status(session: Session, **arguments: Any) -> None:
 @option("--timeout", metavar="TIME", help="Wait at most this long: 30s, 5m.  [default: no limit]")
 @queue_option
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
-    """Wait until the queue, or the given TASKs, are done.
+    """Wait until the queue or the given TASKs are done.
 
-    Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
-    are still queued; 124: the timeout is over.
+    Exit code 0: all completed; 1: some failed or were cancelled; 3: no worker is running and
+    tasks are still queued; 124: timed out.
     """
-    from runyard.doors.agent.inputs.arguments import duration
     from runyard.doors.agent.queue.watching import Watch
     from runyard.reports.progress import show
 
@@ -166,10 +171,10 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
         session.note(f"{name_of_queue} is not finished after {timeout}")
         return EXIT_DEADLINE
     if data["queued"]:
-        own_name = [] if name_of_queue == NAME else ["--queue", name_of_queue]
+        own_name = [] if name_of_queue == DEFAULT_QUEUE else ["--queue", name_of_queue]
         start = session.command("queue", "start", *own_name)
         session.note(f"no worker is running; start one with `{start}`")
-        return EngineError.exit_code
+        return EXIT_ENGINE
     return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 
 
@@ -234,7 +239,7 @@ def cancel(session: Session, **arguments: Any) -> None:
 @command("runyard queue install-agent-zero ~/agent-zero", name="install-agent-zero", group=queue)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 def install_agent_zero(session: Session, folder: str) -> None:
-    """Write the plugin for Agent Zero into DIR.
+    """Write the Agent Zero plugin into DIR.
 
     It consists of the tool, the prompt that explains it, and the manifest.
     """

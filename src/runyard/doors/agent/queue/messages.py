@@ -8,6 +8,7 @@ from typing import Any
 
 from runyard.doors.agent.queue.model import BatchTask, Response, TaskStatus
 from runyard.format import count
+from runyard.spec.shown import json_text
 from runyard.spec.status import FINAL_STATES
 
 MOST = 2900
@@ -26,13 +27,8 @@ _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"
 
 def clipped(text: str, most: int = MOST) -> str:
     """Text that can be sent: valid Unicode, and not too long."""
-    text = valid(text)
+    text = json_text(text)
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
-
-
-def valid(text: str) -> str:
-    """Text without lone surrogates, which stand for undecodable bytes of file names."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def ending(text: str, most: int) -> str:
@@ -79,11 +75,10 @@ def stopped(data: Mapping[str, Any]) -> str:
     if not data["stopping"]:
         head = "nothing was running"
     elif data["graceful"]:
-        head = (
-            f"stopping after the {data['running']} that run now" if data["running"] else "stopping"
-        )
+        running = data["running"]
+        head = f"stopping, {running:,} still running" if running else "stopping"
     else:
-        head = "stopped; what was running is queued again"
+        head = "stopped; running tasks were requeued"
     counts = (
         f"{data['completed']:,} completed, {data['failed']:,} failed, {data['queued']:,} queued"
     )
@@ -94,7 +89,7 @@ def cancelled(data: Mapping[str, Any]) -> str:
     """What `cancel` says."""
     if data["cancelled"]:
         return f"{data['task_id']} is {'' if data['status'] == 'cancelled' else 'being '}cancelled"
-    return f"{data['task_id']} is {data['status']} already"
+    return f"{data['task_id']} has already ended: {data['status']}"
 
 
 def status(data: Mapping[str, Any]) -> str:
@@ -105,14 +100,14 @@ def status(data: Mapping[str, Any]) -> str:
         f"{data['progress_percentage']:.1f}% of {count(data['total_tasks'], 'task')} done: "
         f"{data['completed']:,} completed, {data['failed']:,} failed, "
         f"{data['cancelled']:,} cancelled, {data['running']:,} running, {data['queued']:,} queued",
-        f"{data['average_task_time']:.3g} s a task, {data['rate']:.3g} tasks/s, "
-        f"{data['total_execution_time']:.1f} s in all, waits {data['wait_time']['mean']:.3g} s "
-        f"on average",
+        f"mean task time {data['average_task_time']:.3g} s, "
+        f"mean wait {data['wait_time']['mean']:.3g} s, {data['rate']:.3g} tasks/s, "
+        f"total time {data['total_execution_time']:.1f} s",
     ]
     if data["success_rate"] is not None:
-        lines[1] += f", {100 * data['success_rate']:.1f}% succeed"
+        lines[1] += f", {100 * data['success_rate']:.1f}% succeeded"
     if data["estimated_time_remaining"] is not None:
-        lines.append(f"about {data['estimated_time_remaining']:.1f} s to go")
+        lines.append(f"about {data['estimated_time_remaining']:.1f} s left")
     used = data.get("resources")
     if used and data["state"] == "running":
         lines.append(

@@ -24,6 +24,7 @@ from runyard.doors.agent.queue.model import Response
 from runyard.doors.agent.server.wire import wired
 from runyard.errors import RunyardError
 from runyard.reports.formats import FORMATS
+from runyard.spec.shown import json_text
 
 WAIT_MOST = 60.0
 MOST_DATA = 2900
@@ -117,7 +118,8 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 
     @server.tool(
         description="Add many tasks at once. Each is an object like the arguments of add; "
-        "depends_on may name earlier tasks of the list. Bad ones are refused, the others added."
+        "depends_on may name earlier tasks of the list. Invalid tasks are refused; the others are "
+        "added."
     )
     async def add_batch(
         tasks: Annotated[
@@ -129,7 +131,7 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 
 
 def _run_tools(server: MCPServer, act: Any) -> None:
-    @server.tool(description="Run the queue in the background, and return at once.")
+    @server.tool(description="Run the queue in the background, and return immediately.")
     async def start(
         max_concurrent: Annotated[Numeric, Field(description="how many tasks run at once")] = 5,
         timeout: Timeout = None,  # noqa: ASYNC109
@@ -142,7 +144,7 @@ def _run_tools(server: MCPServer, act: Any) -> None:
         )
 
     @server.tool(
-        description="Stop running tasks. Queued tasks stay queued, and start continues with them."
+        description="Stop the queue. Queued tasks stay queued, and start continues with them."
     )
     async def stop(
         graceful: Annotated[
@@ -176,8 +178,8 @@ def _look_tools(server: MCPServer, act: Any) -> None:
         filter_status: Annotated[
             str | None, Field(description="completed, failed, cancelled, running or queued")
         ] = None,
-        offset: Annotated[Numeric, Field(description="results to skip")] = 0,
-        limit: Annotated[Numeric, Field(description="most results to return")] = 20,
+        offset: Annotated[Numeric, Field(description="number of results to skip")] = 0,
+        limit: Annotated[Numeric, Field(description="maximum number of results")] = 20,
         order: Annotated[
             str, Field(description="added, ended (earliest end first) or latest (latest end first)")
         ] = "added",
@@ -197,8 +199,8 @@ def _look_tools(server: MCPServer, act: Any) -> None:
 
 def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
     @server.tool(
-        description="Wait until the queue or the given tasks are done, at most 60 seconds a call, "
-        "and return the status. Call it again while state is running."
+        description="Wait until the queue or the given tasks are done, at most 60 seconds per "
+        "call, and return the status. Call it again while state is running."
     )
     async def wait(
         ctx: Context,
@@ -252,7 +254,7 @@ def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
 
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
-        value = messages.valid(value)
+        value = json_text(value)
         half = letters // 2
         return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):

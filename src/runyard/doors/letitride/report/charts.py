@@ -18,7 +18,8 @@ from runyard.doors.letitride.game.strategies import strategy_of
 from runyard.doors.letitride.report.aggregate import Aggregate
 from runyard.doors.letitride.report.text import hand_rows, profit_bins
 from runyard.errors import UsageError
-from runyard.reports.html.blocks import Html, cut, element, join, number
+from runyard.format import cut
+from runyard.reports.html.blocks import Html, element, join, number
 from runyard.reports.html.charts import Scale
 from runyard.spaces import whole_file
 
@@ -124,7 +125,7 @@ def hands(title: str, found: Aggregate) -> Html:
 
 
 def bonus_impact(title: str, found: Aggregate) -> Html:
-    """Draw session profits of the main game, the bonus and both: 5 % to 95 %, and the mean."""
+    """Draw session profits of the main game, the bonus and both: 5% to 95%, and the mean."""
     parts = {"main game": found.main_profit, "bonus": found.bonus_profit, "both": found.profit}
     bars = []
     for name, profit in parts.items():
@@ -136,9 +137,7 @@ def bonus_impact(title: str, found: Aggregate) -> Html:
             else f"mean {number(profit.mean, 2 if abs(profit.mean) < 1e6 else 0)}"
         )
         bars.append(Bar(name, note, low, high, profit.mean))
-    return _bars(
-        title, bars, "profit of a session, $: 5 % to 95 % of sessions, and the mean (line)"
-    )
+    return _bars(title, bars, "profit of a session, $: 5% to 95% of sessions, and the mean (line)")
 
 
 def strategies(title: str, found: Aggregate) -> Html:

@@ -11,6 +11,7 @@ from runyard.doors.malice.logs.dataset import LoggedBatch
 from runyard.doors.malice.run.record import RunRecord
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import MALLORY
+from runyard.format import listed
 
 RUN_FIELDS = (
     "tickets_processed", "mallory_became_binder", "mallory_ever_binder", "mallory_reputation",
@@ -81,7 +82,7 @@ def _of_falls(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]
         and _user(told_runs, record["run_id"], user).get("demoted_at", "") is None
     ]
     if found:
-        some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        some = listed(found, 3)
         yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
 
 
@@ -92,10 +93,10 @@ def _of_counts(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str
     if all(isinstance(each, int) for each in others):
         yield from _difference("runs", about, "total_runs", len(records) + sum(others))
     tickets = max((record["tickets_processed"] for record in records), default=0)
-    yield from _difference("tickets a run", about, "tickets_per_run", tickets)
+    yield from _difference("tickets per run", about, "tickets_per_run", tickets)
     scores = _part(_part(batch.summary, "threat_analysis"), "mallory_score_stats")
     threshold = Rules.of(batch.rules).promote_at
-    yield from _difference("votes that a promotion takes", scores, "target_threshold", threshold)
+    yield from _difference("votes required for promotion", scores, "target_threshold", threshold)
 
 
 def _of_whole(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:

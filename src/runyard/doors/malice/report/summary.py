@@ -59,7 +59,7 @@ def _head(found: SummaryFigures) -> Iterator[str]:
             for name in ("failed", "unfinished")
             if about[f"{name}_runs"]
         ),
-        ("tickets a run", f"{about['tickets_per_run']:,}"),
+        ("tickets per run", f"{about['tickets_per_run']:,}"),
         ("seed", about["seed"]),
         ("immune system", about["immune"]),
         ("parts", about.get("parts")),
@@ -92,7 +92,7 @@ def _threat(found: SummaryFigures) -> Iterator[str]:
         ["mallory's", *names],
         [[what, *(_number(spread[name]) for name in names)] for what, spread in spreads],
     )
-    yield f"(a promotion takes a score of {scores['target_threshold']:g})"
+    yield f"(promotion requires a score of {scores['target_threshold']:g})"
 
 
 def _defence(found: SummaryFigures) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _defence(found: SummaryFigures) -> Iterator[str]:
     blocks = defence["gate_blocks_stats"]
     yield from _title("The defence")
     yield from _columns(
-        ["gate blocks a run", "mean", "most"],
+        ["gate blocks per run", "mean", "most"],
         [
             ["all gates", _number(blocks["total_mean"]), _number(blocks["total_max"], 0)],
             ["CIVIL", _number(blocks["civil_mean"]), ""],
