@@ -88,6 +88,21 @@ class Context:
         return self._runner.folder
 
     @property
+    def files_travel(self) -> bool:
+        """Whether `folder` is a stand-in, of which only the files of tasks reach the yard."""
+        return self._runner.program.job.files_travel
+
+    @property
+    def worker(self) -> int:
+        """The number of the lane, as in its outcome."""
+        return self._runner.worker
+
+    @property
+    def has_own_process(self) -> bool:
+        """Whether no other lane runs in this process."""
+        return self._runner.has_own_process
+
+    @property
     def workspace(self) -> Path:
         """The task's own folder, until it ends."""
         with self._lock:

@@ -43,6 +43,7 @@ class Job(msgspec.Struct, frozen=True):
     template: str | None = None
     chdir: bool = False
     recycle: int | None = None
+    files_travel: bool = False  # `folder` is a stand-in, of which tasks' files are sent to the yard
     first_lane: int = 0  # the engine's number of the first of these lanes
     cpus: float | None = None  # what a task needs, on a cluster
     gpus: float | None = None

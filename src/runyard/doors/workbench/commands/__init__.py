@@ -1,0 +1,1 @@
+"""`runyard workbench`: its commands."""

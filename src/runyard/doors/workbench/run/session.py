@@ -1,0 +1,164 @@
+"""The run of one cell, from its parameters to its value and record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from runyard.attempt.context import Context
+from runyard.doors.workbench.graph.checking import WATCH
+from runyard.doors.workbench.run.drive import Drive
+from runyard.doors.workbench.run.program import Program
+from runyard.doors.workbench.run.values import Recorder
+from runyard.doors.workbench.run.watch import Watch
+from runyard.doors.workbench.tape.file import (
+    ALONE,
+    FOLDER,
+    SUFFIX,
+    Rows,
+    TapeFile,
+    open_file,
+)
+from runyard.doors.workbench.tape.flusher import flushing
+from runyard.doors.workbench.tape.saver import Tape
+from runyard.errors import UsageError
+from runyard.spaces import task_folder
+
+COMPLETED, INTERRUPTED = "completed", "interrupted"
+
+
+def thread_of(batch: str, task: int, attempt: int) -> str:
+    """The thread id of an attempt at a cell."""
+    return f"{batch}/{task}/{attempt}"
+
+
+class Session:
+    """One attempt at a cell. It is entered around the run, and writes what is known at its end."""
+
+    def __init__(self, program: Program, ctx: Context, params: Mapping[str, Any]) -> None:
+        self._ctx = ctx
+        self._program = program
+        self._params = params
+        self._prepared = program.prepared(params["graph"], params.get("nodes", {}))
+        self.is_async = self._prepared.is_async
+        self._thread = thread_of(ctx.batch, ctx.task, ctx.attempt)
+        self._watch = Watch()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        mode = self._program.settings.checkpoints
+        self._file = self._open_file(durable=mode == "durable")
+        self._tape = self._open_tape(mode)
+        self._drive = self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._watch.end()
+        with self._stack:
+            record = self._watch.record()
+            if self._tape is not None and self._keeps_tape:
+                self._tape.flush(record)
+            else:
+                self._file.write(self._thread, Rows([], []), first=True, record=record)
+
+    def run(self) -> dict[str, Any]:
+        """Run the graph; returns the value."""
+        with self:
+            self._drive.run()
+            return self._value()
+
+    async def arun(self) -> dict[str, Any]:
+        """The same for a graph that has to be awaited."""
+        with self:
+            await self._drive.arun()
+            return self._value()
+
+    def _open_file(self, *, durable: bool) -> TapeFile:
+        ctx = self._ctx
+        if ctx.files_travel:
+            alone = TapeFile(task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE, durable=False)
+            self._stack.callback(alone.close)
+            return alone
+        return open_file(_place(ctx), durable=durable)
+
+    def _open_tape(self, mode: str) -> Tape | None:
+        """The cell's checkpoints, if they are wanted, or needed to go on after a pause."""
+        self._keeps_tape = mode != "off"
+        needed = {"answers", "start"} & self._params.keys() or self._prepared.has_breakpoints
+        if not self._prepared.is_local or not (self._keeps_tape or needed):
+            return None
+        if not self._keeps_tape:
+            return Tape(self._thread)
+        tape = Tape(self._thread, self._file, at_once=mode == "durable")
+        self._stack.enter_context(flushing(tape))
+        return tape
+
+    def _start(self) -> Drive:
+        given, program = self._params, self._program
+        graph = self._prepared.fresh(
+            checkpointer=self._tape,
+            store=program.store(given.get("store")),
+            cache=program.cache(given["variant"], self._ctx.replicate),
+        )
+        drive = Drive(
+            self._prepared, graph, self._watch,
+            first=program.unpacked(given["inputs"]),
+            config=self._config(),
+            context=program.unpacked(given.get("context")),
+            answers=program.unpacked(given.get("answers", ())),
+            durability=None if self._tape is None else "sync",
+        )  # fmt: skip
+        if "start" in given:
+            self._begin_elsewhere(drive, graph, given["start"])
+        return drive
+
+    def _begin_elsewhere(self, drive: Drive, graph: Any, start: Mapping[str, Any]) -> None:
+        """Begin with a copy of another thread instead of the input."""
+        assert self._tape is not None
+        self._tape.load(Rows.unpack(start["rows"]))
+        snapshot = graph.get_state({"configurable": {"thread_id": self._thread}})
+        expected = start.get("next")
+        if expected is not None and sorted(snapshot.next) != expected:
+            raise UsageError(
+                f"this graph can't go on from the checkpoint: there {_names(expected)} came next, "
+                f"and here {_names(snapshot.next)}",
+                hint="fork from an earlier checkpoint, or with a variant that has these nodes",
+            )
+        drive.begin(snapshot.values)
+        if start["how"] == "stay":
+            drive.stop(paused=bool(snapshot.next))
+        elif start["how"] == "answer":
+            drive.stop(paused=True, questions={i.id: i.value for i in snapshot.interrupts})
+            drive.answer()
+
+    def _config(self) -> dict[str, Any]:
+        given = dict(self._program.unpacked(self._params.get("config", {})))
+        inside = {**given.pop("configurable", {}), "thread_id": self._thread, WATCH: self._watch}
+        callbacks = [*given.pop("callbacks", ()), self._watch.usage]
+        usual = {"recursion_limit": self._program.settings.recursion_limit}
+        return {**usual, **given, "configurable": inside, "callbacks": callbacks}
+
+    def _value(self) -> dict[str, Any]:
+        drive, plain = self._drive, Recorder().plain
+        state = plain(drive.state)
+        found = {
+            "status": INTERRUPTED if drive.paused else COMPLETED,
+            "output": self._prepared.output_of(state),
+            "state": state,
+        }
+        if drive.questions:
+            found["interrupts"] = plain(list(drive.questions.values()))
+        return found
+
+
+def _place(ctx: Context) -> Path:
+    """The file of this worker: of this process, or of all lanes that share it."""
+    engine, lane = ctx.worker >> 16, ctx.worker & 0xFFFF
+    name = f"{engine}-{lane}" if ctx.has_own_process else str(engine)
+    return ctx.folder / FOLDER / f"{name}{SUFFIX}"
+
+
+def _names(nodes: Iterable[str]) -> str:
+    return ", ".join(nodes) or "nothing"
