@@ -98,6 +98,8 @@ def describe(
         check_nodes(variant, inner.nodes, known)
         axis.append(described.variant(variant, inner))
     described.refuse_equals([each.label for each in read])
+    if settings.share_prefix:
+        share_prefixes(axis)
     fixed: dict[str, Any] = {"settings": settings.to_data()}
     if store is not None:
         if not callable(store) and not isinstance(store, str):
@@ -198,6 +200,22 @@ class _Describer:
             raise BadSpec(
                 f"the node {node!r} has no implementation {value!r}: {error.message}", hint=hint
             ) from error
+
+
+def share_prefixes(variants: list[dict[str, Any]]) -> None:
+    """Tell variants of one graph, configuration and context in which nodes they differ."""
+    groups: dict[bytes, list[dict[str, Any]]] = {}
+    for each in variants:
+        key = encode([each["graph"], each.get("config"), each.get("context")])
+        groups.setdefault(key, []).append(each)
+    for key, group in groups.items():
+        nodes = sorted({node for each in group for node in each["nodes"]})
+        changed = [node for node in nodes if len({each["nodes"].get(node) for each in group}) > 1]
+        common = {node: group[0]["nodes"].get(node) for node in nodes if node not in changed}
+        if len(group) > 1 and changed:
+            text = hashlib.sha256(key + encode(common)).hexdigest()[:16]
+            for each in group:
+                each["prefix"] = {"key": text, "stop": changed}
 
 
 def _case(case: Case, packer: Packer) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
+
 from runyard.doors.workbench.bench.cell import Cell, Checkpoint
 from runyard.doors.workbench.bench.describing import Bench, Registered, describe
 from runyard.doors.workbench.describe.cases import Case
@@ -136,6 +138,7 @@ def describe_fork(
     )
     if variant is not None:
         wanted = read_variant(variant, cell.prepared.nodes)
+    settings = msgspec.structs.replace(settings, share_prefix=False)
     bench = describe(graph, [wanted], [case], settings, registered, params.get("store"))
     objects = {**program.objects, **bench.program.objects}
     joined = Program(objects, settings)

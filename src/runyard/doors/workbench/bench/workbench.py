@@ -116,6 +116,9 @@ class Workbench:
         bench = self._describe(graph, variants, test_cases, settings, store)
         place, chosen = self._place(yard), self._backend(backend)
         listener = self._listener(place, on_event)
+        if timeout is not None and _is_local(chosen):
+            self._notice("the time limit can't end a synchronous node here: it goes on in its "
+                         "thread; processes and ray end it")  # fmt: skip
         batch = bench.to_batch(repetitions, seed=seed, name=name, local=_is_local(chosen))
         result = place.run(
             batch, backend=chosen, workers=workers or self.workers, progress=progress,
@@ -219,9 +222,13 @@ class Workbench:
             return chosen
         if find_spec("ray") is not None:
             return "ray"
-        text = "Ray is not installed: cells run one after another (pip install 'runyard[ray]')"
-        self.bus.publish(Notice(batch="", text=text, level="warning"))
+        self._notice(
+            "Ray is not installed: cells run one after another (pip install 'runyard[ray]')"
+        )
         return "serial"
+
+    def _notice(self, text: str) -> None:
+        self.bus.publish(Notice(batch="", text=text, level="warning"))
 
     def _listener(self, place: Yard, on_event: OnEvent | None) -> OnEvent | None:
         """What hears the events of another yard: this bench's bus, and the caller."""

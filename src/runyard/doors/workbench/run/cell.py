@@ -4,7 +4,8 @@
                                   └── Tape, Watch ──▶ the worker's tape file: checkpoints, record
 
 The value is what the digest covers. The tape is flushed before the value is returned, and so before
-the outcome is recorded.
+the outcome is recorded. LangGraph is loaded with this module and not later, since what its import
+changes in a process would be taken for the doing of the first cell.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ import contextvars
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runyard.attempt.context import Context
 from runyard.doors.workbench.describe.settings import Settings
 from runyard.doors.workbench.run.program import Local, Program
+from runyard.doors.workbench.run.session import Session
 from runyard.spec.codec import decode, encode
-
-if TYPE_CHECKING:
-    from runyard.doors.workbench.run.session import Session
 
 
 def cell(ctx: Context, **params: Any) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def _by_name(settings: bytes) -> Program:
 
 
 def _run(program: Program, ctx: Context, params: Mapping[str, Any]) -> dict[str, Any]:
-    session = _session(program, ctx, params)
+    session = Session(program, ctx, params)
     if not session.is_async:
         return session.run()
     if not _on_loop():
@@ -84,14 +83,8 @@ def _run(program: Program, ctx: Context, params: Mapping[str, Any]) -> dict[str,
 def _coroutine(
     program: Program, ctx: Context, params: Mapping[str, Any]
 ) -> Coroutine[Any, Any, Any] | None:
-    session = _session(program, ctx, params)
+    session = Session(program, ctx, params)
     return session.arun() if session.is_async else None
-
-
-def _session(program: Program, ctx: Context, params: Mapping[str, Any]) -> Session:
-    from runyard.doors.workbench.run.session import Session
-
-    return Session(program, ctx, params)
 
 
 def _on_loop() -> bool:

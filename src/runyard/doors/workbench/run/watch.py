@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, Final
 
@@ -33,6 +34,16 @@ class Watch:
         self.usage = UsageMetadataCallbackHandler()
         self.retries: dict[str, int] = {}
         self.latency = 0.0
+        self._done: set[str] = set()  # tasks that have ended well
+        self._before: dict[str, Any] = {}  # the record of a shared prefix
+
+    def skip(self, tasks: Iterable[str]) -> None:
+        """These tasks had ended before: the stream names them, but they do not run."""
+        self._done.update(tasks)
+
+    def follow(self, record: dict[str, Any]) -> None:
+        """The cell goes on from what is recorded here."""
+        self._before = record
 
     def see(self, namespace: tuple[str, ...], task: dict[str, Any]) -> None:
         """Take in an entry of the stream `tasks`: a node begins, or has ended."""
@@ -41,6 +52,10 @@ class Watch:
             found = self._by_task.get(task["id"])
             if found is not None:
                 found.seconds = now - found.started
+            if not task.get("error") and not task.get("interrupts"):
+                self._done.add(task["id"])
+            return
+        if task["id"] in self._done:
             return
         visit = Visit(task["name"], now)
         self._by_task[task["id"]] = visit
@@ -57,17 +72,22 @@ class Watch:
 
     def record(self) -> dict[str, Any]:
         """What is recorded beside the value."""
-        nodes = list(_flat(self._visits, ""))
+        before = self._before
+        nodes = [*before.get("nodes", ()), *map(list, _flat(self._visits, ""))]
         seen = self.usage.usage_metadata.items()
         usage: dict[str, dict[str, Any]] = {model: dict(each) for model, each in seen}
-        return {
+        tokens = sum(int(each.get("total_tokens", 0)) for each in usage.values())
+        found = {
             "trajectory": [name for name, _, _ in nodes],
-            "nodes": [list(each) for each in nodes],
-            "latency": self.latency,
-            "tokens": sum(int(each.get("total_tokens", 0)) for each in usage.values()),
-            "usage": usage,
-            "retries": self.retries,
+            "nodes": nodes,
+            "latency": self.latency + before.get("latency", 0.0),
+            "tokens": tokens + before.get("tokens", 0),
+            "usage": before.get("usage", {}) | usage,
+            "retries": before.get("retries", {}) | self.retries,
         }
+        if before:
+            found["shared"] = len(before["nodes"])
+        return found
 
 
 def _flat(visits: list[Visit], prefix: str) -> Any:
