@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import Any
 
 import ormsgpack
@@ -25,12 +26,28 @@ class StrictSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=True)
         rebuild = self._unpack_ext_hook
 
+        self._problem = threading.local()
+
         def hook(code: int, data: bytes) -> Any:
             if code in _WITH_CLASS:
-                _check(*_name_in(data))
+                try:
+                    _check(*_name_in(data))
+                except NotRebuilt as error:  # which the decoder would hide
+                    self._problem.error = error
+                    raise
             return rebuild(code, data)
 
         self._unpack_ext_hook = hook
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Decode a value."""
+        try:
+            return super().loads_typed(data)
+        except ValueError:
+            found = vars(self._problem).pop("error", None)
+            if found is None:
+                raise
+            raise found from None
 
 
 def _name_in(data: bytes) -> tuple[str, str]:
