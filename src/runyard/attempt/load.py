@@ -61,7 +61,8 @@ def _missing(target: Target, module: Any, what: str) -> BadTarget:
     place, _, name = target.ref.rpartition(":")
     defined = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
     return BadTarget(
-        f"{place} has no {what} {name!r}", hint=f"it has: {', '.join(defined[:12]) or 'none'}"
+        f"{place} has no {what} {name!r}",
+        hint=f"its functions: {', '.join(defined[:12]) or 'none'}",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from runyard.store.base import Store, Transaction
 from runyard.store.rows import Claim
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import extended, hash_seed_of
+
+log = logging.getLogger(__name__)
 
 
 class SignedOn(NamedTuple):
@@ -43,7 +46,9 @@ class Presence:
 
     def sign_on(self) -> SignedOn:
         """Take the batch up; engines that have died are cleared away first."""
-        return self._store.write(self._sign_on)
+        signed_on = self._store.write(self._sign_on)
+        log.info("%s: engine %d signed on", self._batch.name, signed_on.engine)
+        return signed_on
 
     def sign_off(self, engine: int, claims: list[Claim]) -> None:
         """Release what this engine still holds, and leave."""
@@ -62,6 +67,7 @@ class Presence:
             self._store.write(leave)
         finally:
             self._store.release_liveness(engine)
+        log.info("%s: engine %d signed off", self._batch.name, engine)
 
     def _sign_on(self, tx: Transaction) -> SignedOn:
         backend = self._backend

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec.codec import CODECS, decode, encode, list_head
+from runyard.spec.codec import CODECS, decode, encode
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import did_you_mean, safe_name, slug
 from runyard.spec.option_kinds import integer
@@ -141,7 +140,7 @@ def batch(
     """Every variant on every case, `replicates` times each.
 
     Variants and cases are dicts of parameters. With `common_random_numbers`, replicate r of a case
-    sees the same random stream under every variant, so variants compare in pairs.
+    sees the same random stream under every variant, so variants can be compared in pairs.
     """
     axes = []
     for role, values in (("variant", variants), ("case", cases)):
@@ -201,23 +200,9 @@ def tasks(
 
 def encode_listed(task: ListedTask) -> bytes:
     """A listed task as stored."""
-    head, tail = _around(task.target, task.after, task.priority, task.timeout, task.retries)
-    return head + encode(task.params) + encode(task.name) + tail
-
-
-# When tasks are added by the thousand, the same few settings recur.
-@lru_cache(maxsize=256, typed=True)
-def _around(
-    target: Target,
-    after: tuple[int, ...],
-    priority: int,
-    timeout: float | None,
-    retries: int | None,
-) -> tuple[bytes, bytes]:
-    """What comes before and after the parameters and the name."""
-    settings = list(after), priority, timeout, retries
-    head = list_head(3 + len(settings)) + encode([target.kind, target.ref])
-    return head, b"".join(map(encode, settings))
+    content = [task.target.kind, task.target.ref], task.params, task.name
+    settings = task.after, task.priority, task.timeout, task.retries
+    return _pack((*(msgspec.Raw(encode(each)) for each in content), *settings))
 
 
 def decode_listed(data: bytes) -> ListedTask:
@@ -226,6 +211,7 @@ def decode_listed(data: bytes) -> ListedTask:
     return ListedTask(Target(*target), params, name, tuple(after), *rest)
 
 
+_pack = msgspec.msgpack.Encoder().encode
 _settings = msgspec.msgpack.Decoder(
     tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw, msgspec.Raw, int, float | None, int | None]
 )

@@ -64,12 +64,6 @@ def encode(value: Any) -> bytes:
         raise NotEncodable(f"the value can't be recorded: {reason}") from error
 
 
-def list_head(length: int) -> bytes:
-    """The first bytes of a short list; those of its items follow."""
-    assert length < 16  # what one byte can announce
-    return bytes((0x90 | length,))
-
-
 def decode(data: bytes) -> Any:
     """The value of canonical bytes; ValueError for other bytes."""
     try:
@@ -171,7 +165,7 @@ def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
         packed = _pack(_plain(key, place))
         if packed in found:
             raise NotEncodable(
-                f"the dict{_at(path)} can't be recorded: two of its keys are recorded alike "
+                f"the dict{_at(path)} can't be recorded: two of its keys have the same record "
                 f"({_step((key,))})"
             )
         found[packed] = _pack(_plain(part, place))

@@ -132,7 +132,7 @@ def _memory(given: Any) -> int:
     found = units.size(given)
     if found < _LEAST_MEMORY:
         raise BadSpec(
-            f"{given!r} is too little for any task: a number without a unit means bytes",
+            f"{given!r} is too small for any task: a number without a unit means bytes",
             hint="use at least 1MB, such as 512MB or 2GiB",
         )
     return found

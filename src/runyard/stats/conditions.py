@@ -129,7 +129,7 @@ def parse_rule(text: str) -> Condition:
         if of_side or isinstance(term, Difference) or term == Bare("p"):
             raise UsageError(
                 f"{text!r}: '{term}' compares sides, but a stop rule is about one batch",
-                hint="use a metric, such as ci95(mean(score)); one named p is mean(p)",
+                hint="use a metric, such as ci95(mean(score)); write mean(p) for a metric named p",
             )
     for goal in condition.goals():
         if goal.half <= 0:

@@ -35,13 +35,13 @@ from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.notifications import Listener, channel_of
 from runyard.store.pool import Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sessions import DatabaseSession, Sessions
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_postgres
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 LOOK_SECONDS = 3.0
 """Seconds between checks for what is not notified: engines that died."""
@@ -77,7 +77,7 @@ to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
 to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
-class PostgresSnapshot(SqlSnapshot):
+class PostgresSnapshot(Snapshot):
     """Reads in one session."""
 
     def __init__(self, driver: DatabaseSession) -> None:
@@ -95,14 +95,14 @@ class PostgresSnapshot(SqlSnapshot):
             yield from cursor.execute(text)
 
 
-class PostgresTransaction(PostgresSnapshot, SqlTransaction):
+class PostgresTransaction(PostgresSnapshot, Transaction):
     """Reads and writes, concurrent with those of other engines."""
 
     def __init__(
         self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         PostgresSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)
@@ -121,12 +121,12 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
         found = self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).fetchone()
         return int(found[0]) if found else 0
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         source, arrays = _unnested(table, rows)
         query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
         self._driver.execute(query, arrays)
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         source, arrays = _unnested(table, rows)
         changed = ", ".join(f"{name} = v.{name}" for name in _values(table))
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
@@ -325,7 +325,7 @@ class PostgresStore(Store):
             raise StoreError(f"the store {self.location} can't be used: {text}") from cause
 
 
-def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[Packed]]:
+def _unnested(table: Table[Any], rows: Sequence[RowValues]) -> tuple[str, list[Packed]]:
     """Rows as a table expression, and the arrays to bind, one for each column."""
     kinds = [column.kind.replace("number", "int8") for column in table.columns]
     columns = zip(*rows, strict=True)

@@ -26,12 +26,12 @@ from runyard.store.connecting import connect, translated
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_sqlite
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 GROUP = 50
 """Rows in one INSERT, so that the GIL is released and taken once for all of them."""
@@ -54,7 +54,7 @@ _INSERT = (
 )
 
 
-class SqliteSnapshot(SqlSnapshot):
+class SqliteSnapshot(Snapshot):
     """Reads over one connection."""
 
     def __init__(self, driver: sqlite3.Connection) -> None:
@@ -89,7 +89,7 @@ class SqliteSnapshot(SqlSnapshot):
             )
 
 
-class SqliteTransaction(SqliteSnapshot, SqlTransaction):
+class SqliteTransaction(SqliteSnapshot, Transaction):
     """Reads and writes while no other process writes."""
 
     has_changes = False  # that other engines must be notified of
@@ -98,7 +98,7 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         SqliteSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
         self.has_changes = True
@@ -113,10 +113,10 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
             del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
         return self._insert_flat(_INSERT, one, flat, width)
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         self._insert_rows(table, rows, "put")
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
         one = f"({', '.join('?' * len(table.names))})"
         self._insert_flat(head, one, list(chain.from_iterable(rows)), len(table.names))

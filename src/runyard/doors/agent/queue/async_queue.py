@@ -16,10 +16,10 @@ from typing import Any, Self
 
 from runyard import clock
 from runyard.doors.agent.inputs import arguments as read
-from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, BadCall
 from runyard.doors.agent.queue.adding import add as append
 from runyard.doors.agent.queue.figures import figures
-from runyard.doors.agent.queue.ledger import NAME, Ledger
+from runyard.doors.agent.queue.ledger import Ledger
 from runyard.doors.agent.queue.model import BatchStats, BatchTask, Priority, TaskStatus
 from runyard.errors import ClaimLost
 from runyard.schedule.cancelling import cancel_task
@@ -35,7 +35,9 @@ from runyard.yard import Yard
 class BatchQueue:
     """A durable, shared queue: by priority, then first in, first out."""
 
-    def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
+    def __init__(
+        self, yard: Yard | str | Path | None = None, *, queue: str = DEFAULT_QUEUE
+    ) -> None:
         """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
         self.yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._owns_yard = not isinstance(yard, Yard)

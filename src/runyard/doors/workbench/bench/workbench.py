@@ -15,7 +15,7 @@ from runyard.doors.workbench.describe.settings import Settings
 from runyard.errors import BadSpec
 from runyard.events import EventBus, Notice
 from runyard.execution import OnEvent
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.yard import Yard
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Workbench:
         seed: int | None = None,
         name: str | None = None,
         store: Any = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
         share_prefix: Any = False,
