@@ -88,6 +88,11 @@ class Context:
         return self._runner.folder
 
     @property
+    def root(self) -> str:
+        """The project's folder, to which names of files and modules are relative."""
+        return self._runner.program.job.root
+
+    @property
     def files_travel(self) -> bool:
         """Whether `folder` is a stand-in, of which only the files of tasks reach the yard."""
         return self._runner.program.job.files_travel

@@ -132,6 +132,16 @@ class Workbench:
             evaluate(found, evaluators)
         return found
 
+    def cell(self, name: str) -> Cell:
+        """A recorded cell by its id, `batch/task`.
+
+        It can be forked if its graph is found by name; otherwise call `run_batch` again, which runs
+        nothing twice, and take the cell from its result.
+        """
+        from runyard.doors.workbench.bench.recorded import recorded_cell
+
+        return recorded_cell(self.yard, name)
+
     # Time travel
 
     def fork(

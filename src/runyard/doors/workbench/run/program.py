@@ -32,6 +32,7 @@ class Program:
     def __init__(self, objects: Mapping[str, Any], settings: Settings) -> None:
         self.objects = dict(objects)
         self.settings = settings
+        self.root: str | None = None  # the project's folder; None: the current one
         self._prepared: dict[bytes, Prepared] = {}
         self._caches: dict[tuple[str, int], Any] = {}
 
@@ -45,7 +46,7 @@ class Program:
         """The object of a reference."""
         if reference.startswith(BY_VALUE):
             return self.objects[reference]
-        return load_object(reference, os.getcwd())
+        return load_object(reference, self.root or os.getcwd())
 
     def unpacked(self, value: Any) -> Any:
         """A parameter's value; objects are copied, so that no cell changes another's."""

@@ -42,6 +42,7 @@ class Session:
         self._ctx = ctx
         self._program = program
         self._params = params
+        program.root = ctx.root
         self._prepared = program.prepared(params["graph"], params.get("nodes", {}))
         self.is_async = self._prepared.is_async
         self._thread = thread_of(ctx.batch, ctx.task, ctx.attempt)
