@@ -177,3 +177,39 @@ async def awaited(state: QA) -> dict[str, Any]:
 
     await asyncio.sleep(0.01)
     return {"answer": f"awaited: {state['docs'][0]}"}
+
+
+def noted(state: QA) -> dict[str, Any]:
+    """Notes each execution in the file that the environment names; slow enough to be killed."""
+    with open(os.environ["BENCH_NOTES"], "a") as file:
+        file.write(f"{state['query']}\n")
+    time.sleep(0.02)
+    return {"answer": f"noted: {state['docs'][0]}"}
+
+
+def killed_once(state: QA) -> dict[str, Any]:
+    """Kills its process at the first execution of one case."""
+    mark = f"{os.environ['BENCH_NOTES']}.killed"
+    if state["query"] == "Q7" and not os.path.exists(mark):
+        open(mark, "w").close()
+        os.kill(os.getpid(), 9)
+    return {"answer": f"noted: {state['docs'][0]}"}
+
+
+def noted_again(state: QA) -> dict[str, Any]:
+    return noted(state)
+
+
+def four_variants() -> dict[str, Any]:
+    """The bench that is killed: 4 variants × 25 cases."""
+    return {
+        "graph": "bench_graphs:qa",
+        "variants": [
+            {},
+            {"node": "bench_graphs:answer_a"},
+            {"node": "bench_graphs:noted"},
+            {"node": "bench_graphs:answer_c"},
+        ],
+        "cases": [{"query": f"Q{n}"} for n in range(25)],
+        "name": "four",
+    }

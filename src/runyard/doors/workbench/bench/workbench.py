@@ -98,6 +98,7 @@ class Workbench:
         seed: int | None = None,
         name: str | None = None,
         store: Any = None,
+        files: str | Path | None = None,
         progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
@@ -107,7 +108,8 @@ class Workbench:
     ) -> BenchResult:
         """Run every variant on every case, or continue where that stopped.
 
-        `more` are settings (`strict`, `breakpoints`, `cache`, `recursion_limit`), and options of
+        `files` is a folder of which each cell gets a copy as its workspace; in processes of its own
+        a cell runs inside it. `store` makes the store of each cell. `more` are settings (`strict`, `breakpoints`, `cache`, `recursion_limit`), and options of
         the engine: retries, priority, memory, keep, …
         """
         settings, options = _split(
@@ -119,6 +121,8 @@ class Workbench:
         if timeout is not None and _is_local(chosen):
             self._notice("the time limit can't end a synchronous node here: it goes on in its "
                          "thread; processes and ray end it")  # fmt: skip
+        if files is not None:
+            options |= {"template": str(files), "chdir": not _is_local(chosen)}
         batch = bench.to_batch(repetitions, seed=seed, name=name, local=_is_local(chosen))
         result = place.run(
             batch, backend=chosen, workers=workers or self.workers, progress=progress,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,6 +53,8 @@ class Session:
         self._has_prefix = False
 
     def __enter__(self) -> Self:
+        if self._ctx.has_own_process and Path.cwd().is_relative_to(self._ctx.folder):
+            self._stack.enter_context(_temporary_files_in(Path.cwd() / "tmp"))
         mode = self._program.settings.checkpoints
         self._file = self._open_file(durable=mode == "durable")
         self._tape = self._open_tape(mode)
@@ -229,6 +233,22 @@ def _place(ctx: Context) -> Path:
 
 def _names(nodes: Iterable[str]) -> str:
     return ", ".join(nodes) or "nothing"
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let a cell that runs inside its workspace keep its temporary files there."""
+    folder.mkdir(exist_ok=True)
+    before, default = os.environ.get("TMPDIR"), tempfile.tempdir
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = default
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
 
 
 def _ended(task: Any) -> bool:
