@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.channels.delta import DeltaChannel
@@ -181,7 +182,7 @@ async def awaited(state: QA) -> dict[str, Any]:
 
 def noted(state: QA) -> dict[str, Any]:
     """Notes each execution in the file that the environment names; slow enough to be killed."""
-    with open(os.environ["BENCH_NOTES"], "a") as file:
+    with Path(os.environ["BENCH_NOTES"]).open("a") as file:
         file.write(f"{state['query']}\n")
     time.sleep(0.02)
     return {"answer": f"noted: {state['docs'][0]}"}
@@ -189,9 +190,9 @@ def noted(state: QA) -> dict[str, Any]:
 
 def killed_once(state: QA) -> dict[str, Any]:
     """Kills its process at the first execution of one case."""
-    mark = f"{os.environ['BENCH_NOTES']}.killed"
-    if state["query"] == "Q7" and not os.path.exists(mark):
-        open(mark, "w").close()
+    mark = Path(f"{os.environ['BENCH_NOTES']}.killed")
+    if state["query"] == "Q7" and not mark.exists():
+        mark.touch()
         os.kill(os.getpid(), 9)
     return {"answer": f"noted: {state['docs'][0]}"}
 

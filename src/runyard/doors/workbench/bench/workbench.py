@@ -109,8 +109,9 @@ class Workbench:
         """Run every variant on every case, or continue where that stopped.
 
         `files` is a folder of which each cell gets a copy as its workspace; in processes of its own
-        a cell runs inside it. `store` makes the store of each cell. `more` are settings (`strict`, `breakpoints`, `cache`, `recursion_limit`), and options of
-        the engine: retries, priority, memory, keep, …
+        a cell runs inside it. `store` makes the store of each cell. `more` are settings (`strict`,
+        `breakpoints`, `cache`, `recursion_limit`), and options of the engine: retries, priority,
+        memory, keep, …
         """
         settings, options = _split(
             more | {"share_prefix": share_prefix, "checkpoints": checkpoints}
