@@ -74,6 +74,12 @@ class Cell:
         return self.source.program.unpacked(self.source.params["inputs"])
 
     @property
+    def content(self) -> Any:
+        """What it was given and returned, as it is recorded."""
+        given = self.source.params
+        return [given["inputs"], given.get("expected"), self._value, self.trajectory]
+
+    @property
     def expected(self) -> Any:
         """What the case expects."""
         return self.source.program.unpacked(self.source.params.get("expected"))

@@ -9,6 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from runyard.doors.workbench.bench.cell import Cell, Source
+from runyard.doors.workbench.bench.evaluated import Evaluated
+from runyard.doors.workbench.evaluate.scores import metric_of
 from runyard.doors.workbench.run.program import Program
 from runyard.doors.workbench.tape.file import ALONE, FOLDER, SUFFIX, read_records
 from runyard.errors import NotFound
@@ -17,7 +19,7 @@ from runyard.spec.names import did_you_mean
 from runyard.spec.plan import Plan
 
 
-class BenchResult:
+class BenchResult(Evaluated):
     """The cells of a batch: variants outermost, then cases, then repetitions."""
 
     def __init__(
@@ -39,7 +41,7 @@ class BenchResult:
         return self.result.digest
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[Cell]:  # type: ignore[override]
         """The cells that have an outcome."""
         plan = self.result.recorded.plan
         assert isinstance(plan, Plan)
@@ -57,6 +59,7 @@ class BenchResult:
             cell._record = records.get(cell.thread_id, {})
             found.append(cell)
         found.sort(key=lambda each: (order[each.variant], cases[each.case], each.repetition))
+        self.scorebook.apply(found)
         return found
 
     def cell(self, *, variant: Any, case: Any, repetition: int = 0) -> Cell:
@@ -82,12 +85,16 @@ class BenchResult:
             for variant in self.variants
         }
 
+    def fresh(self) -> BenchResult:
+        """The same result with cells of its own."""
+        return BenchResult(self.result, self._program, self.variants, self.cases)
+
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report; return its path."""
         return self.result.report(path)
 
     def _mean(self, metric: str, variant: str, case: str) -> float | None:
-        values = [_metric(cell, metric) for cell in self._by_pair.get((variant, case), [])]
+        values = [metric_of(cell, metric) for cell in self._by_pair.get((variant, case), [])]
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
@@ -109,15 +116,6 @@ class BenchResult:
 
     def __repr__(self) -> str:
         return f"<BenchResult {self.result.headline()}>"
-
-
-def _metric(cell: Cell, metric: str) -> float | None:
-    if metric in cell.scores:
-        return cell.scores[metric]
-    if metric in ("latency", "tokens", "cost", "retries"):
-        found = getattr(cell, metric)
-        return None if found is None else float(found)
-    return None
 
 
 def _records(folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell, Checkpoint
     from runyard.doors.workbench.bench.describing import Bench
     from runyard.doors.workbench.bench.forking import Start
-
-Evaluators = Mapping[str, Callable[..., Any]]
 
 
 class Workbench:
@@ -90,7 +88,7 @@ class Workbench:
         test_cases: Any = None,
         *,
         repetitions: int = 1,
-        evaluators: Evaluators | None = None,
+        evaluators: Any = None,
         backend: str | Backend | None = None,
         workers: int | None = None,
         timeout: str | float | None = None,
@@ -113,6 +111,9 @@ class Workbench:
         `breakpoints`, `cache`, `recursion_limit`), and options of the engine: retries, priority,
         memory, keep, …
         """
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+
+        readers = read_evaluators(evaluators)
         settings, options = _split(
             more | {"share_prefix": share_prefix, "checkpoints": checkpoints}
         )
@@ -131,11 +132,23 @@ class Workbench:
             fallback=None if backend or self.backend else "serial", **options,
         )  # fmt: skip
         found = self._result(bench, place, result)
-        if evaluators:
-            from runyard.doors.workbench.evaluate.scores import evaluate
-
-            evaluate(found, evaluators)
+        if readers:
+            found.scorebook.keep_only([each.name for each in readers])
+            found.evaluate(readers)
         return found
+
+    def rescore(self, result: BenchResult | str, evaluators: Any) -> BenchResult:
+        """Compute scores again, or further ones, without running a graph; judges are asked again.
+
+        `result` is a bench or the name of a recorded one; scores of other evaluators stay.
+        """
+        from runyard.doors.workbench.bench.recorded import recorded_bench
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+
+        readers = read_evaluators(evaluators)
+        again = recorded_bench(self.yard, result) if isinstance(result, str) else result.fresh()
+        again.evaluate(readers, again=True)
+        return again
 
     def cell(self, name: str) -> Cell:
         """A recorded cell by its id, `batch/task`.

@@ -1,0 +1,146 @@
+"""What the scores of a bench say: figures of variants, comparisons, gates, baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from runyard.doors.workbench.evaluate.evaluators import Evaluator
+from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
+from runyard.doors.workbench.evaluate.table import Summary, Table
+from runyard.errors import UsageError
+from runyard.format import listed
+from runyard.spec.plan import Plan
+
+if TYPE_CHECKING:
+    from runyard.doors.workbench.bench.cell import Cell
+    from runyard.doors.workbench.evaluate.baseline import Changes
+    from runyard.doors.workbench.evaluate.gates import BenchGate
+    from runyard.reports.comparing import CompareOptions
+    from runyard.reports.result import Result
+    from runyard.stats.compare_result import Comparison
+
+
+class Evaluated:
+    """The part of a `BenchResult` that is about scores."""
+
+    result: Result
+    variants: list[str]
+    cases: list[str]
+    cells: list[Cell]
+
+    @cached_property
+    def scorebook(self) -> ScoreBook:
+        """The scores as they are kept."""
+        assert self.result.folder is not None
+        return ScoreBook(self.result.folder / FILE)
+
+    def evaluate(self, evaluators: Sequence[Evaluator], *, again: bool = False) -> None:
+        """Score the cells; `again` asks judges a second time, too."""
+        self.scorebook.evaluate(self.cells, evaluators, again=again)
+        for cell in self.cells:
+            cell.scores.clear()
+            cell.reasons.clear()
+        self.scorebook.apply(self.cells)
+        vars(self).pop("table", None)
+
+    @cached_property
+    def table(self) -> Table:
+        """The cells as numbers."""
+        plan = self.result.recorded.plan
+        assert isinstance(plan, Plan)
+        most = max((cell.repetition for cell in self.cells), default=0)
+        return Table(self.cells, self.variants, self.cases, max(plan.replicates, most + 1))
+
+    @property
+    def metrics(self) -> list[str]:
+        """The scores."""
+        return self.table.scores
+
+    def summaries(
+        self, metric: str | None = None, *, passing: float | None = None
+    ) -> list[Summary]:
+        """Each variant's mean with its interval, pass rate, pass@k and pass^k, and what is missing.
+
+        A cell passes with a score of `passing` or more; by default, with 1 where all are 0 or 1.
+        """
+        metric = self._metric(metric)
+        return [self.table.summary(variant, metric, passing) for variant in self.variants]
+
+    def compare(
+        self,
+        metric: str | None = None,
+        *,
+        variants: Sequence[str] | None = None,
+        **options: Unpack[CompareOptions],
+    ) -> list[Comparison]:
+        """Compare variants on the same cases: effect, interval, p, and the detectable difference.
+
+        Every pair, or each variant with `baseline`; p is corrected for their number. Cells without
+        a score are left out, with their partners, and named.
+        """
+        from runyard.reports.comparing import compare_groups
+
+        metric = self._metric(metric)
+        if "better" not in options:
+            rule = self.scorebook.rules.get(metric)
+            lower = metric in ("latency", "cost", "tokens", "retries", "interrupted")
+            options["better"] = rule.better if rule else "lower" if lower else "higher"
+        return compare_groups(self.table.groups(metric, variants), metric, **options)
+
+    def gate(
+        self, *conditions: str, metric: str | None = None, **options: Unpack[CompareOptions]
+    ) -> list[BenchGate]:
+        """Judge conditions such as `score >= 0.8`, for each variant.
+
+        Cells that failed or were interrupted count against them.
+        """
+        from runyard.doors.workbench.evaluate.gates import judge
+
+        return judge(self.table, conditions, metric, **options)
+
+    def write_baseline(self, path: str | Path) -> None:
+        """Write the scores to a baseline file."""
+        from runyard.doors.workbench.evaluate.baseline import baseline_of, write_baseline
+
+        content = baseline_of(self.table, self.scorebook.rules, self.result.name)
+        write_baseline(Path(path), content)
+
+    def changes(self, path: str | Path) -> Changes:
+        """What is different from a baseline file, and what got worse."""
+        from runyard.doors.workbench.evaluate.baseline import (
+            baseline_of,
+            changes_since,
+            read_baseline,
+        )
+
+        before = read_baseline(Path(path))
+        if before is None:
+            raise UsageError(f"there is no baseline {path}", hint="write one: write_baseline(path)")
+        now = baseline_of(self.table, self.scorebook.rules, self.result.name)
+        return changes_since(before, now)
+
+    def junit(
+        self, path: str | Path, *, gates: Sequence[BenchGate] = (), passing: float | None = None
+    ) -> Path:
+        """Write JUnit XML, one testcase a cell; return its path."""
+        from runyard.doors.workbench.evaluate.junit import write_junit
+
+        row = self.result.recorded.row
+        write_junit(
+            Path(path), self.result.name, self.cells, self.table,
+            gates=gates, passing=passing, at=row.started,
+        )  # fmt: skip
+        return Path(path)
+
+    def _metric(self, metric: str | None) -> str:
+        if metric is not None:
+            return self.table.check(metric)
+        if len(self.metrics) == 1:
+            return self.metrics[0]
+        raise UsageError(
+            f"{self.result.name} has {len(self.metrics) or 'no'} scores",
+            hint=f"choose a metric: {listed(self.table.metrics)}",
+        )

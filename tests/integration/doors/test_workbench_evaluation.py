@@ -1,0 +1,85 @@
+"""Scores of benches that ran: kept, computed again, compared, judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bench_graphs as graphs
+import pytest
+from bench_kit import bench
+
+from runyard.doors.workbench import Case, Workbench
+
+__all__ = ["bench"]
+
+CASES = [Case({"query": f"Q{n}"}, f"A: about Q{n}") for n in range(4)]
+VARIANTS = [{"node": graphs.answer_a}, {"node": graphs.answer_b}]
+A, B = "node=answer_a", "node=answer_b"
+
+
+def correct(outputs: Any, reference: Any) -> dict[str, Any]:
+    return {"score": outputs["answer"] == reference, "reason": outputs["answer"]}
+
+
+def ran(bench: Workbench, **more: Any) -> Any:
+    return bench.run_batch(graphs.qa, VARIANTS, CASES, evaluators={"correct": correct}, **more)
+
+
+def test_scores_with_reasons_are_in_cells_matrix_and_comparison(bench: Workbench) -> None:
+    result = ran(bench)
+    cell = result.cell(variant=A, case="case-1")
+    assert (cell.scores, cell.reasons) == ({"correct": 1.0}, {"correct": "A: about Q1"})
+    assert result.matrix("correct") == {
+        A: {f"case-{n}": 1.0 for n in range(4)}, B: {f"case-{n}": 0.0 for n in range(4)}
+    }  # fmt: skip
+    first, second = result.summaries("correct")
+    assert (first.mean, first.scored, first.passed.value) == (1.0, 4, 1.0)
+    assert second.mean == 0.0
+    [comparison] = result.compare()
+    assert (comparison.a, comparison.b, comparison.effect, comparison.paired) == (A, B, 1.0, True)
+    assert comparison.n == 4
+    assert comparison.detectable > 0
+
+
+def test_scores_are_read_back_and_computed_again_without_running(bench: Workbench) -> None:
+    result = ran(bench)
+    digest, name = result.digest, result.name
+    again = bench.rescore(name, {"length": lambda outputs: len(outputs["answer"])})
+    assert again.digest == digest
+    assert [cell.scores for cell in again][:1] == [{"correct": 1.0, "length": 11.0}]
+    other = bench.rescore(result, {"correct": lambda outputs: outputs["answer"] == "?"})
+    assert {cell.scores["correct"] for cell in other} == {0.0}
+    assert {cell.scores["correct"] for cell in result} == {0.0, 1.0}
+    assert bench.cell(f"{name}/0").scores == {"correct": 0.0, "length": 11.0}
+    assert ran(bench).metrics == ["correct"]
+
+
+def test_an_evaluator_with_a_mistake_is_refused_before_anything_runs(bench: Workbench) -> None:
+    from runyard.errors import BadSpec
+
+    with pytest.raises(BadSpec, match="'wrong'"):
+        bench.run_batch(
+            graphs.qa, VARIANTS, CASES, evaluators={"x": lambda outputs, wrong: 1}, name="none"
+        )
+    assert bench.yard.status() == []
+
+
+def test_failed_and_interrupted_cells_have_no_score_and_gates_count_them(bench: Workbench) -> None:
+    cases = [{"query": "fine"}, {"query": "raise"}]
+    result = bench.run_batch(
+        graphs.qa, [{"node": graphs.trouble}], cases, evaluators={"good": lambda outputs: True}
+    )
+    assert [cell.scores["good"] for cell in result] == [1.0, None]
+    [summary] = result.summaries()
+    assert (summary.scored, summary.failed, summary.passed.value) == (1, 1, 0.5)
+    assert not result.gate("good >= 0.8")[0].holds
+    assert result.gate("good >= 0.5")[0].holds
+    paused = bench.run_batch(
+        graphs.asking, None, [Case({"start": "x"}), Case({"start": "y"}, answers=["yes"])],
+        evaluators={"good": lambda outputs: True},
+    )  # fmt: skip
+    assert [cell.status for cell in paused] == ["interrupted", "completed"]
+    assert not paused.gate("good >= 0.8")[0].holds
+    assert not paused.gate("completed >= 100%")[0].holds
+    assert paused.gate("failed == 0")[0].holds
+    assert not paused.gate("interrupted == 0")[0].holds
