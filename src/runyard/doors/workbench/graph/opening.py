@@ -18,6 +18,7 @@ from runyard.doors.workbench.graph.copying import (
     compile_arguments,
     copy_builder,
     flag_of,
+    settle,
 )
 from runyard.doors.workbench.graph.swapping import swap_nodes
 from runyard.errors import BadSpec, BadTarget
@@ -135,8 +136,7 @@ def _built(
                 checkpointer=flag_of(inner),
             )  # fmt: skip
     compiled = own.compile(checkpointer=checkpointer, **arguments)
-    for name, value in after.items():
-        setattr(compiled, name, value)
+    settle(compiled, after)
     add_checks(compiled, strict=strict)
     return compiled
 

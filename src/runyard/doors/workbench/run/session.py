@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,7 +108,8 @@ class Session:
             alone = TapeFile(task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE, durable=False)
             self._stack.callback(alone.close)
             return alone
-        return open_file(_place(ctx), durable=durable)
+        place = _place(ctx.folder, ctx.worker, own_process=ctx.has_own_process)
+        return open_file(place, durable=durable)
 
     def _open_tape(self, mode: str) -> Tape | None:
         """The cell's checkpoints, if they are wanted, or needed to go on after a pause."""
@@ -141,7 +143,7 @@ class Session:
         program, given = self._program, self._params
         return self._prepared.fresh(
             checkpointer=tape,
-            store=program.store(given.get("store")),
+            store=program.store(given.get("store"), self._prepared.graph),
             cache=program.cache(given["variant"], self._ctx.replicate),
             **changes,
         )
@@ -224,11 +226,12 @@ class Session:
         return found
 
 
-def _place(ctx: Context) -> Path:
-    """The file of this worker: of this process, or of all lanes that share it."""
-    engine, lane = ctx.worker >> 16, ctx.worker & 0xFFFF
-    name = f"{engine}-{lane}" if ctx.has_own_process else str(engine)
-    return ctx.folder / FOLDER / f"{name}{SUFFIX}"
+@lru_cache(16)
+def _place(folder: Path, worker: int, *, own_process: bool) -> Path:
+    """The file of a worker: of its process, or of all lanes that share one."""
+    engine, lane = worker >> 16, worker & 0xFFFF
+    name = f"{engine}-{lane}" if own_process else str(engine)
+    return folder / FOLDER / f"{name}{SUFFIX}"
 
 
 def _names(nodes: Iterable[str]) -> str:
