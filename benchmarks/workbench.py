@@ -32,7 +32,7 @@ class State(TypedDict, total=False):
 def measure(rounds: int) -> list[Figure]:
     """Cells a second: without checkpoints, with a tape, awaited, on two processes, on Ray."""
     contestants: tuple[Callable[[str], float], ...] = (
-        invoke, serial, sqlite, memory, tape, gather, awaited, waiting, cpu_one, cpu_two,
+        invoke, serial, sqlite, memory, tape, gather, awaited, waiting, waiting_bare, cpu_one, cpu_two,
         processes, ray, prefix,
     )  # fmt: skip
     here = {each.__name__: _in_fresh(each.__name__) for each in contestants}
@@ -45,14 +45,15 @@ def measure(rounds: int) -> list[Figure]:
         note = f"{median(one):,.0f} and {median(other):,.0f} cells/s, {spread(one, other)}"
         return Figure("workbench", what, median_ratio(one, other), "×", check(limit), note)
 
-    waited, shared = median(found["waiting"]), median(found["prefix"])
+    shared = median(found["prefix"])
     return [
         ratio("serial without checkpoints, beside plain invoke", "serial", "invoke", 0.6),
         ratio("serial with tape, beside SqliteSaver", "tape", "sqlite", 1.5),
         ratio("serial with tape, beside InMemorySaver", "tape", "memory", 0.8),
         ratio("async, beside gather(ainvoke)", "awaited", "gather", 0.7),
-        Figure("workbench", f"{WAITING} cells of {WAIT * 1000:.0f} ms waiting, beside the wait",
-               waited, "×", at_most(3.0), f"{waited * WAIT:.3f} s"),
+        Figure("workbench", f"{WAITING} cells of {WAIT * 1000:.0f} ms waiting, beside gather",
+               median_ratio(found["waiting"], found["waiting_bare"]), "×", at_most(3.0),
+               f"{median(found['waiting']):.2f} and {median(found['waiting_bare']):.2f} s"),
         ratio("two processes on 5 ms of computing, beside serial", "cpu_two", "cpu_one", 1.7),
         ratio("warm Ray, beside processes", "ray", "processes", 0.8),
         Figure("workbench", "a shared prefix, beside the ideal", shared, "×", at_least(0.8),
@@ -193,7 +194,11 @@ def sqlite(folder: str) -> float:
 
 def gather(folder: str) -> float:
     """All cells at once on one event loop, nothing recorded."""
-    graph = pair_awaited().compile()
+    return _gathered(pair_awaited(), CELLS)
+
+
+def _gathered(builder: Any, cells: int) -> float:
+    graph = builder.compile()
 
     async def play(count: int) -> float:
         begun = time.perf_counter()
@@ -201,7 +206,7 @@ def gather(folder: str) -> float:
         return count / (time.perf_counter() - begun)
 
     asyncio.run(play(WARM_UP))
-    return asyncio.run(play(CELLS))
+    return asyncio.run(play(cells))
 
 
 def _bench(
@@ -238,9 +243,14 @@ def awaited(folder: str) -> float:
 
 
 def waiting(folder: str) -> float:
-    """The time of cells that wait, all at once, in multiples of the wait."""
+    """The seconds of cells that wait, all at once."""
     rate = _bench(folder, waiting_graph, "async", WAITING, workers=WAITING, checkpoints="off")
-    return WAITING / rate / WAIT
+    return WAITING / rate
+
+
+def waiting_bare(folder: str) -> float:
+    """The same as a plain gather, which records nothing."""
+    return WAITING / _gathered(waiting_graph(), WAITING)
 
 
 def cpu_one(folder: str) -> float:
