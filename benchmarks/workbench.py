@@ -32,8 +32,8 @@ class State(TypedDict, total=False):
 def measure(rounds: int) -> list[Figure]:
     """Cells a second: without checkpoints, with a tape, awaited, on two processes, on Ray."""
     contestants: tuple[Callable[[str], float], ...] = (
-        invoke, serial, sqlite, memory, tape, gather, awaited, waiting, waiting_bare, cpu_one, cpu_two,
-        processes, ray, prefix,
+        invoke, serial, sqlite, memory, tape, gather, awaited, waiting, waiting_bare, cpu_one,
+        cpu_two, processes, ray, prefix,
     )  # fmt: skip
     here = {each.__name__: _in_fresh(each.__name__) for each in contestants}
     found = in_rounds("workbench", here, rounds)

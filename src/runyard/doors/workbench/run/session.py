@@ -30,6 +30,9 @@ from runyard.doors.workbench.tape.saver import Tape
 from runyard.errors import UsageError
 from runyard.spaces import task_folder
 
+EVENT = "cell"
+"""The kind of the event that a cell ends with."""
+
 COMPLETED, INTERRUPTED = "completed", "interrupted"
 
 
@@ -65,6 +68,7 @@ class Session:
         self._watch.end()
         with self._stack:
             record = self._watch.record()
+            self._tell(record)
             if self._tape is not None and self._keeps_tape:
                 self._tape.flush(record)
             else:
@@ -101,6 +105,14 @@ class Session:
             drive = self._start()
             await drive.arun()
             return self._value(drive)
+
+    def _tell(self, record: Mapping[str, Any]) -> None:
+        """One event for the audit log, with what happened in the cell: nodes, retries, forks."""
+        start = self._params.get("start", {})
+        told: dict[str, Any] = {name: record[name] for name in ("nodes", "retries", "tokens")}
+        told["checkpoints"] = 0 if self._tape is None else self._tape.count
+        told |= {name: start[name] for name in ("thread", "checkpoint") if name in start}
+        self._ctx.emit(EVENT, **told)
 
     def _open_file(self, *, durable: bool) -> TapeFile:
         ctx = self._ctx

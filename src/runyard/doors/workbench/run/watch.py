@@ -51,6 +51,10 @@ class Watch:
         self._done: set[str] = set()  # tasks that have ended well
         self._before: dict[str, Any] = {}  # the record of a shared prefix
 
+    def begin(self) -> None:
+        """The graph is about to run."""
+        self._begin = perf_counter()
+
     def skip(self, tasks: Iterable[str]) -> None:
         """These tasks had ended before: the stream names them, but they do not run."""
         self._done.update(tasks)
