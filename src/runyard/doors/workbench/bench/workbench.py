@@ -16,6 +16,7 @@ from runyard.errors import BadSpec
 from runyard.events import EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
+from runyard.spaces import remove_tree
 from runyard.yard import Yard
 
 if TYPE_CHECKING:
@@ -259,9 +260,13 @@ class Workbench:
         return both
 
     def _result(self, bench: Bench, place: Yard, result: Any) -> BenchResult:
+        from runyard.doors.workbench.run.prefix import FOLDER as PREFIXES
         from runyard.doors.workbench.tape.file import close_files
 
-        close_files(place.batch_folder(result.name))
+        folder = place.batch_folder(result.name)
+        close_files(folder)
+        if not result.stats.queued:
+            remove_tree(folder / PREFIXES)
         return BenchResult(
             result, bench.program, [each.label for each in bench.variants],
             [str(each.id) for each in bench.cases],
