@@ -12,7 +12,6 @@ from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import Settings
-from runyard.errors import BadSpec
 from runyard.events import EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
@@ -51,15 +50,13 @@ class Workbench:
         return self.yard.bus
 
     def variant(self, node: str, name: str, implementation: Any = None) -> Any:
-        """Register an implementation of a node, directly or as a decorator."""
+        """Register an implementation of a node, directly or as a decorator.
+
+        It is a function, a Runnable, or the name of one: `module:attribute`.
+        """
         if implementation is None:
             return lambda function: self.variant(node, name, function)
-        known = self._implementations.setdefault(node, {})
-        if known.setdefault(name, implementation) is not implementation:
-            raise BadSpec(
-                f"the node {node!r} has an implementation {name!r} already",
-                hint="choose another name",
-            )
+        self._implementations.setdefault(node, {})[name] = implementation
         return implementation
 
     def run(
