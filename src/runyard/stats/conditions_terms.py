@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from runyard.stats.conditions_reader import Reader, Word
-from runyard.stats.conditions_tree import ATOM, SUM, Term, Test
+from runyard.stats.conditions_tree import ATOM, SUM, Node
 
 PLAIN_NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 """A metric or label that needs no quotes, unless it is one of `RESERVED`."""
@@ -79,7 +79,7 @@ class Figures:
         return self.sides
 
 
-class Known(Term):
+class Known(Node):
     """A term whose number is a figure of the batch."""
 
     @abstractmethod
@@ -185,13 +185,13 @@ def _percent(level: float) -> str:
     return f"{level * 100:.6g}"
 
 
-def read(text: str) -> Test:
+def read(text: str) -> Node:
     """The tree of a condition."""
     return _GateReader(text).condition()
 
 
 class _GateReader(Reader):
-    def operand(self) -> Term:
+    def operand(self) -> Known:
         """A metric, a function, a share, or a figure of a side."""
         if self.word.kind == "quoted":
             return self._quoted()
@@ -203,7 +203,7 @@ class _GateReader(Reader):
             return Share(last.lower(), label or None)
         return Bare(self._name())
 
-    def _quoted(self) -> Term:
+    def _quoted(self) -> Known:
         """A quoted name by itself, or a figure of the side of that name."""
         name = self._name()
         if self.word.kind != "path":
@@ -216,14 +216,14 @@ class _GateReader(Reader):
             return Share(path.lower(), name)
         return Statistic("mean", path, label=name)
 
-    def _function(self, name: str, label: str | None) -> Term:
+    def _function(self, name: str, label: str | None) -> Known:
         """A function of a metric, of a metric of one side, or of a difference."""
         word, leveled = self.word, _LEVELED.fullmatch(name)
         if name not in (*STATISTICS, "p") and leveled is None:
             problem = f"there is no function {name!r}"
             raise self.error(word.at, problem, hint=f"functions: {_FUNCTIONS}")
         self._open()
-        term: Term
+        term: Known
         if leveled is not None:
             term = self._with_level(word, leveled, label)
         elif name == "p":
@@ -233,7 +233,7 @@ class _GateReader(Reader):
         self.expect(")")
         return term
 
-    def _with_level(self, word: Word, leveled: re.Match[str], label: str | None) -> Term:
+    def _with_level(self, word: Word, leveled: re.Match[str], label: str | None) -> Known:
         name, level = leveled[1], float(Decimal(leveled[2]) / 100)
         if name in "qp":
             return Statistic("quantile", self._name(), level, label=label)
@@ -259,7 +259,7 @@ class _GateReader(Reader):
         self.take()
         self.expect("(")
 
-    def _difference(self, figure: str, level: float | None, label: str | None) -> Term:
+    def _difference(self, figure: str, level: float | None, label: str | None) -> Known:
         """`new - old` as the argument of a function."""
         if label is not None:
             raise self.unexpected("a metric", hint="a difference is between two sides")
