@@ -110,23 +110,22 @@ class Store(ABC):
 
         It lives before others can see it, who would take it for dead, and no longer if this fails.
         """
-        numbers: list[int] = []
+        tried: list[int] = []
 
         def work(tx: Transaction) -> T:
             engine = tx.sign_on(socket.gethostname(), os.getpid(), backend, lanes)
-            numbers.append(engine)
+            for number in {*tried} - {engine}:  # of transactions that had to be repeated
+                self.release_liveness(number)
+            tried.append(engine)
             self.acquire_liveness(engine)
             return take_up(tx, engine)
 
         try:
-            result = self.write(work)
+            return self.write(work)
         except BaseException:
-            for number in numbers:
+            for number in {*tried}:
                 self.release_liveness(number)
             raise
-        for number in numbers[:-1]:  # of transactions that had to be repeated
-            self.release_liveness(number)
-        return result
 
     def sign_off(self, engine: int, leave: Callable[[Transaction], None] | None = None) -> None:
         """Remove an engine, after `leave` in the same transaction; if that fails, it is dead."""
