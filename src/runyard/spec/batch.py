@@ -217,6 +217,12 @@ _settings = msgspec.msgpack.Decoder(
 )
 
 
+def targets_of(contents: Iterable[bytes]) -> set[Target]:
+    """The targets of stored tasks; each is decoded once, the rest is not."""
+    encoded = {bytes(_settings.decode(content)[0]) for content in contents}
+    return {Target(*decode(target)) for target in encoded}
+
+
 def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
     """Priority, timeout and retries of a stored task; the rest is not decoded."""
     return _settings.decode(data)[4:]
@@ -232,7 +238,8 @@ def _grid(
     common_random_numbers: bool,
     codec: str,
 ) -> Batch:
-    target, functions, options = _target(fn)
+    target, functions = _target(fn)
+    options = Options().with_(**defaults_of(fn if callable(fn) else None))
     fixed = dict(params or {})
     plan = Plan(
         fixed, axes, _REPLICATES.read(replicates), common_random_numbers=common_random_numbers
@@ -258,14 +265,14 @@ def _grid(
     return Batch(target, plan, (), *_checked(name, seed, codec), options, functions)
 
 
-def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
+def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]]]:
+    """What to call, and the function itself if it travels by value."""
     if isinstance(fn, Target):
-        return fn, {}, Options()
+        return fn, {}
     if isinstance(fn, str):
-        return Target.parse(fn), {}, Options()
+        return Target.parse(fn), {}
     target = Target.of(fn)
-    functions = {target.ref: fn} if target.kind == "value" else {}
-    return target, functions, Options().with_(**defaults_of(fn))
+    return target, {target.ref: fn} if target.kind == "value" else {}
 
 
 def _settle(
@@ -274,7 +281,7 @@ def _settle(
     options: Options,
     functions: dict[str, Callable[..., Any]],
 ) -> ListedTask:
-    target, by_value, _ = _target(task.call)
+    target, by_value = _target(task.call)
     for ref, function in by_value.items():
         if functions.setdefault(ref, function) is not function:
             target = Target("value", f"{ref}#{len(functions)}")
@@ -303,7 +310,8 @@ def _settle(
 
 def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
     try:
-        TopologicalSorter({number: task.after for number, task in enumerate(listed)}).prepare()
+        followers = {number: task.after for number, task in enumerate(listed) if task.after}
+        TopologicalSorter(followers).prepare()
     except CycleError as error:
         names = " → ".join(repr(listed[number].name) for number in error.args[1])
         raise BadSpec(

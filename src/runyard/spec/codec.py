@@ -11,7 +11,6 @@ decoding never imports and never calls a constructor.
 
 from __future__ import annotations
 
-import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable
@@ -352,4 +351,4 @@ def dump_function(function: Callable[..., Any]) -> bytes:
 
 def load_function(data: bytes) -> Callable[..., Any]:
     """The function of bytes that this engine's process sent."""
-    return cast("Callable[..., Any]", pickle.load(io.BytesIO(data)))
+    return cast("Callable[..., Any]", pickle.loads(data))

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from runyard.errors import UsageError
 from runyard.stats import conditions_terms as terms
-from runyard.stats.conditions_tree import Calculated, Node
+from runyard.stats.conditions_tree import Node, Operation
 
 SHOWN = 20
 """The most names that a hint lists."""
@@ -35,7 +35,7 @@ class Scope:
                 self._check_label(node.label)
         elif isinstance(node, terms.Difference):
             self._check_pair(node.first, node.second)
-        elif isinstance(node, Calculated) and node.sign == "-":
+        elif isinstance(node, Operation) and node.sign == "-":
             bare = [part for part in node.parts if isinstance(part, terms.Bare)]
             sides = [part.name for part in bare if part.meaning == "side"]
             if len(sides) == 2 and self._is_pair(sides[0], sides[1]):

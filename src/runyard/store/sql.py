@@ -190,7 +190,7 @@ class Transaction(SqlClaims):
         counts, codes = Counter[str](), rows.statuses
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
-            counts[Status.of(code).value] = self._insert_outcomes(batch, code, of_kind)
+            counts[Status.of(code).value] = self._insert_outcomes(batch, of_kind)
         if rows and self._is_listed(batch):
             self.run(_UNQUEUE, batch=batch, tasks=rows.tasks)
         return counts

@@ -28,8 +28,8 @@ class SqlWriter(Snapshot):
     """
 
     @abstractmethod
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        """Insert rows of one status for tasks without an outcome; return how many were new."""
+    def _insert_outcomes(self, batch: int, rows: Rows) -> int:
+        """Insert rows for tasks without an outcome; return how many were new."""
 
     @abstractmethod
     def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:

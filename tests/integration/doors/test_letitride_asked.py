@@ -123,7 +123,7 @@ def test_exact_answers_are_told_in_words_too(typed: Call) -> None:
         "(6,476 of 22,100 hands)",
         "three to a straight flush, in 3 straights  [is_flush_draw and straights == 3]",
         "2,268 more hands have a value of exactly 0",
-        "Mistakes against it",
+        "Mistakes of this strategy",
         "+26.6041666667",
     ):
         assert words in said.out

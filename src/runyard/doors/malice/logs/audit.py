@@ -21,7 +21,7 @@ import msgspec
 
 from runyard import clock
 from runyard.doors.malice.logs.transcript import Place, Transcript
-from runyard.doors.malice.society.gates import GateDecision
+from runyard.doors.malice.society.gates import Ruling
 from runyard.doors.malice.society.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import StatusChanged, User, VoteEvent
@@ -80,7 +80,7 @@ class AuditLogger:
         author: User,
         text: str,
         time: float,
-        decisions: Sequence[GateDecision],
+        decisions: Sequence[Ruling],
         events: Sequence[VoteEvent],
     ) -> None:
         """Log a ticket: its author as of before, the message, decisions and events."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from runyard.doors.malice.logs import lines
 from runyard.doors.malice.logs.lines import Details, Line
-from runyard.doors.malice.society.gates import GateDecision
+from runyard.doors.malice.society.gates import Ruling
 from runyard.doors.malice.society.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import (
@@ -67,9 +67,7 @@ class Transcript:
         said = lines.AgentMessage(author, text, number, run, author, name)
         self.debug.append(Line(stamp, said.kind, said))
 
-    def decisions(
-        self, decisions: Iterable[GateDecision], status: UserStatus, place: Place
-    ) -> None:
+    def decisions(self, decisions: Iterable[Ruling], status: UserStatus, place: Place) -> None:
         """Add the gates' decisions on a message; `status` is that of its author."""
         stamp, run, author, ticket = place
         for made in decisions:
@@ -138,7 +136,7 @@ class Transcript:
         )  # fmt: skip
         self.main.append(Line(stamp, symbol.kind, symbol))
 
-    def _bind(self, made: GateDecision, status: UserStatus, place: Place) -> None:
+    def _bind(self, made: Ruling, status: UserStatus, place: Place) -> None:
         stamp, where = place[0], place[1:]
         asked, covered = made.operations, content_hash(made.covered)
         attempt = lines.BindAttempt(f"BIND:{asked}", asked, status, covered, *where)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runyard.doors.malice.logs.dataset import LoggedBatch
-from runyard.doors.malice.run.record import RunRecord
+from runyard.doors.malice.run.record import RecordedRun
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import MALLORY
 from runyard.format import listed
@@ -24,7 +24,7 @@ CLOSE = 1e-9
 """Tolerance, since sums may have been added in another order."""
 
 
-def scores(batch: LoggedBatch, records: Sequence[RunRecord]) -> list[tuple[int, Any, float]]:
+def scores(batch: LoggedBatch, records: Sequence[RecordedRun]) -> list[tuple[int, Any, float]]:
     """Mallory's score in each run of the summary: run, as stated, as computed."""
     told = _told_runs(batch)
     return [
@@ -40,7 +40,7 @@ def users_told(batch: LoggedBatch, run: int) -> list[str]:
     return list(_part(_told_runs(batch).get(run, {}), "user_final_states"))
 
 
-def contradictions(batch: LoggedBatch, records: Sequence[RunRecord]) -> list[str]:
+def contradictions(batch: LoggedBatch, records: Sequence[RecordedRun]) -> list[str]:
     """Each contradiction in words; none for a batch without a summary."""
     if not batch.summary or not records:
         return []
@@ -52,7 +52,7 @@ def contradictions(batch: LoggedBatch, records: Sequence[RunRecord]) -> list[str
     ]
 
 
-def _of_runs(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:
+def _of_runs(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     told_runs = _told_runs(batch)
     for record in records:
         run = record["run_id"]
@@ -71,7 +71,7 @@ def _of_runs(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:
             yield f"run {run}: the summary has it, the log does not"
 
 
-def _of_falls(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:
+def _of_falls(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     """Demoted users for whom the summary has no time of the demotion."""
     told_runs = _told_runs(batch)
     found = [
@@ -86,7 +86,7 @@ def _of_falls(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]
         yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
 
 
-def _of_counts(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:
+def _of_counts(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     about = _part(batch.summary, "experiment_metadata")
     yield from _difference("successful runs", about, "successful_runs", len(records))
     others = [about.get(name, 0) for name in ("failed_runs", "unfinished_runs")]
@@ -99,7 +99,7 @@ def _of_counts(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str
     yield from _difference("votes required for promotion", scores, "target_threshold", threshold)
 
 
-def _of_whole(batch: LoggedBatch, records: Sequence[RunRecord]) -> Iterator[str]:
+def _of_whole(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     found = [record["mallory_final_score"] for record in records]
     rate = 100 * sum(record["mallory_became_binder"] for record in records) / len(records)
     threat = _part(batch.summary, "threat_analysis")

@@ -19,7 +19,7 @@ from runyard.doors.malice.society.state import (
 )
 from runyard.doors.malice.society.symbols import CIVIL, SEC_CLEAN
 
-RunRecord = Mapping[str, Any]
+RecordedRun = Mapping[str, Any]
 """What `run_record` returns, or a log holds."""
 
 CONTAINED: Final = "CONTAINED"
