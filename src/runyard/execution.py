@@ -15,6 +15,7 @@ from runyard.backends import open_backend
 from runyard.backends.base import Backend
 from runyard.errors import BadTarget, UsageError
 from runyard.events import Event, EventBus, Notice
+from runyard.reports.logged import logged
 from runyard.reports.progress import ShowProgress, show
 from runyard.reports.result import Result
 from runyard.schedule.ending import End
@@ -81,6 +82,7 @@ class Execution:
             stack.callback(backend.close)
             if self.settings.on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, self.settings.on_event))
+            stack.enter_context(logged(self.bus))
             stack.enter_context(show(self.bus, self.settings.progress))
             end, ran, begin = End.FINISHED, False, clock.monotonic()
             most = None if self.limit is None else batch.row.done + self.limit

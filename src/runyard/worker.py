@@ -8,8 +8,6 @@ worker ── next_batch ──▶ engine (until nothing is left to take, or som
 from __future__ import annotations
 
 import math
-import os
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +75,7 @@ class YardWorker:
     def run(self) -> list[Turn]:
         """Work until done or asked to stop; returns what was done, in order."""
         store = self._yard.store
-        number = store.write(self._sign_on)
+        number = store.sign_on(self._settings.backend_name, 0, lambda _, engine: engine)
         unlisten = store.listen(self._changed.set)
         turns: list[Turn] = []
         reached = clock.monotonic()
@@ -115,18 +113,11 @@ class YardWorker:
         self._changed.clear()
         return True
 
-    def _sign_on(self, tx: Transaction) -> int:
-        number = tx.sign_on(socket.gethostname(), os.getpid(), self._settings.backend_name, 0)
-        self._yard.store.acquire_liveness(number)
-        return number
-
     def _sign_off(self, number: int) -> None:
         try:
-            self._yard.store.write(lambda tx: tx.sign_off(number))
+            self._yard.store.sign_off(number)
         except StoreAway as error:  # others see it end when its lease does
             self._say(error.message)
-        finally:
-            self._yard.store.release_liveness(number)
 
     def _next(self) -> BatchRow | None:
         with self._yard.store.snapshot() as view:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import tempfile
@@ -17,7 +16,7 @@ from runyard import logs
 from runyard.addresses import DEFAULT_YARD
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, NotFound, UsageError
-from runyard.events import Event, EventBus, read
+from runyard.events import EventBus, read
 from runyard.execution import (
     Execution,
     OnEvent,
@@ -25,7 +24,6 @@ from runyard.execution import (
     refuse_by_value,
     stored_batch,
 )
-from runyard.reports.logged import log_event
 from runyard.reports.printed import TaskOutput, printed
 from runyard.reports.progress import ShowProgress
 from runyard.reports.result import Result
@@ -69,8 +67,6 @@ class Yard:
             )
         self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT_YARD)
         self.bus = EventBus()
-        if logging.getLogger("runyard").hasHandlers():
-            self.bus.subscribe(Event, log_event)
         self._durable = durable
         self._store: Store | None = None
         self._opening = threading.Lock()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 
 from runyard.events import (
     BatchFinished,
     BatchStarted,
     BatchStopped,
     Event,
+    EventBus,
     Notice,
     ResultsRefused,
     TaskFailed,
@@ -18,6 +21,16 @@ from runyard.plaintext import one_line
 from runyard.reports.progress import alert, ended_line, started_line
 
 log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def logged(bus: EventBus) -> Iterator[None]:
+    """Log what is published while this lasts, if anything listens to the log."""
+    if not log.hasHandlers():
+        yield
+        return
+    with bus.subscribe(Event, log_event):
+        yield
 
 
 def log_event(event: Event) -> None:

@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from runyard.stats.conditions_reader import Reader, Word
 from runyard.stats.conditions_tree import ATOM, SUM, Node
@@ -61,13 +61,6 @@ class Figures:
     pair: tuple[str, str] | None = None  # the comparison that a `p` by itself is about
     seen: dict[str, float] = field(default_factory=dict)
 
-    def of(self, term: Known) -> float:
-        """The figure of a term."""
-        key = str(term)
-        if key not in self.seen:
-            self.seen[key] = float(term.ask(self))
-        return self.seen[key]
-
     def at(self, label: str | None) -> Values:
         """The figures of a side; without a label, those of the side that is judged."""
         return self.values if label is None else self.compared.of(label)
@@ -86,9 +79,11 @@ class Known(Node):
     def ask(self, figures: Figures) -> float:
         """Get the figure."""
 
-    def value(self, source: Any) -> float:
-        found: float = source.of(self)
-        return found
+    def value(self, source: Figures) -> float:
+        key = str(self)
+        if key not in source.seen:
+            source.seen[key] = float(self.ask(source))
+        return source.seen[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,15 +120,14 @@ def _sliced(block: Floats) -> _Slices:
 
 def _squared(x: _Slices) -> _Slices:
     """The squares, in twice as many slices."""
-    rows = np.zeros((2 * len(x.rows), x.rows.shape[1]))
-    for i, a in enumerate(x.rows, start=1):
-        rows[2 * i - 1] += a * a
-        for j, b in enumerate(2 * x.rows[i:], start=i):
-            rows[i + j] += a * b
-    for place in range(len(rows) - 1, 0, -1):
-        carry = np.rint(rows[place] * 2.0**-_WIDTH)
-        rows[place] -= carry * 2.0**_WIDTH
-        rows[place - 1] += carry
+    depth = len(x.rows)
+    rows = np.zeros((2 * depth, x.rows.shape[1]))
+    for place, row in enumerate(x.rows, start=1):
+        rows[place : place + depth] += row * x.rows
+    for low, high in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        carry = np.rint(low * 2.0**-_WIDTH)
+        low -= carry * 2.0**_WIDTH
+        high += carry
     return _Slices(rows, 2 * x.unit)
 
 

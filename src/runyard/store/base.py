@@ -20,6 +20,8 @@ hundred claims. Lists have a queue row for each task without an outcome instead.
 
 from __future__ import annotations
 
+import os
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -102,6 +104,41 @@ class Store(ABC):
                 gives_up = self.is_hurried and isinstance(error, StoreAway)
                 if gives_up or clock.monotonic() > until:
                     raise
+
+    def sign_on(self, backend: str, lanes: int, take_up: Callable[[Transaction, int], T]) -> T:
+        """Record a new engine of this process and let it live; `take_up` gets its number.
+
+        It lives before others can see it, who would take it for dead, and no longer if this fails.
+        """
+        tried: list[int] = []
+
+        def work(tx: Transaction) -> T:
+            engine = tx.sign_on(socket.gethostname(), os.getpid(), backend, lanes)
+            for number in {*tried} - {engine}:  # of transactions that had to be repeated
+                self.release_liveness(number)
+            tried.append(engine)
+            self.acquire_liveness(engine)
+            return take_up(tx, engine)
+
+        try:
+            return self.write(work)
+        except BaseException:
+            for number in {*tried}:
+                self.release_liveness(number)
+            raise
+
+    def sign_off(self, engine: int, leave: Callable[[Transaction], None] | None = None) -> None:
+        """Remove an engine, after `leave` in the same transaction; if that fails, it is dead."""
+
+        def work(tx: Transaction) -> None:
+            if leave is not None:
+                leave(tx)
+            tx.sign_off(engine)
+
+        try:
+            self.write(work)
+        finally:
+            self.release_liveness(engine)
 
     def spare(self) -> int:
         """Bytes that `compact` would free on the disk; 0 if it isn't worthwhile."""

@@ -111,9 +111,7 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
     def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         self._insert_columns(table, list(zip(*rows, strict=True)), clash)
 
-    def _insert_columns(
-        self, table: Table[Any], columns: Sequence[Sequence[Any]], clash: Clash
-    ) -> int:
+    def _insert_columns(self, table: Table[Any], columns: list[Any], clash: Clash) -> int:
         """Insert rows, given by their columns, in groups; return how many were inserted."""
         head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
         places = [_place(column) for column in columns]
@@ -342,10 +340,7 @@ class SqliteStore(Store):
 
 
 def _place(column: Sequence[Any]) -> str:
-    """The value that all rows share, as a literal, since binding costs time; else a placeholder.
-
-    A few rows get placeholders only: SQLite need not parse the same statement again.
-    """
+    """A placeholder, or the literal of a value that many rows share: binding it costs time."""
     value = column[0]
     if len(column) < GROUP or column.count(value) < len(column):
         return "?"

@@ -183,6 +183,25 @@ def test_a_functional_graph_has_no_nodes_to_replace(bench: Workbench) -> None:
     assert cell.output == {"answer": "Q"}
 
 
+def test_a_remote_graph_is_run_as_it_is(bench: Workbench) -> None:
+    from langgraph.pregel.remote import RemoteGraph
+
+    class Remote(RemoteGraph):
+        def __init__(self) -> None:
+            super().__init__("assistant", url="http://localhost:1")
+
+        def stream(self, input: Any, config: Any = None, **_: Any) -> Any:  # noqa: A002
+            yield "tasks", {"id": "1", "name": "far", "input": input}
+            yield "tasks", {"id": "1", "name": "far", "result": {}, "error": None}
+            yield "values", {"answer": input["query"].upper()}
+
+    with pytest.raises(BadSpec, match="no node 'node'"):
+        one(bench, Remote, {"node": graphs.answer_a})
+    cell = one(bench, Remote)
+    assert (cell.output, cell.trajectory) == ({"answer": "Q"}, ["far"])
+    assert cell.checkpoints() == []
+
+
 # Cases
 
 

@@ -7,9 +7,7 @@ others get them. Most hosts leave that to the worker that `BatchExecutor` starts
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -146,7 +144,8 @@ class BatchQueue:
             with self._store.snapshot() as view:
                 if not self._ledger.exists(view):
                     return None
-            self._engine = self._store.write(self._sign_on)
+            # No workers: it claims tasks itself, and can't be asked to stop.
+            self._engine = self._store.sign_on("threads", 0, self._take_up)
         engine = self._engine
 
         def claim(tx: Transaction) -> Claim | None:
@@ -160,13 +159,9 @@ class BatchQueue:
         self._claimed[number] = found, clock.now()
         return self._seen(number)
 
-    def _sign_on(self, tx: Transaction) -> int:
-        row = self._ledger.row(tx)
-        # No workers: it claims tasks itself, and can't be asked to stop.
-        number = tx.sign_on(socket.gethostname(), os.getpid(), "threads", 0)
-        self._store.acquire_liveness(number)
-        tx.update_engine(number, batch=row.id)
-        return number
+    def _take_up(self, tx: Transaction, engine: int) -> int:
+        tx.update_engine(engine, batch=self._ledger.row(tx).id)
+        return engine
 
     def _finish(
         self, task_id: str, status: TaskStatus, result: Any, error: str | None
@@ -214,10 +209,8 @@ class BatchQueue:
             for claim, _ in taken.values():
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            tx.sign_off(engine)
 
-        self._store.write(leave)
-        self._store.release_liveness(engine)
+        self._store.sign_off(engine, leave)
 
 
 def cancel(ledger: Ledger, number: int) -> bool:

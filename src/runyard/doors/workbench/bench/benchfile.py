@@ -37,7 +37,7 @@ class BenchFile(msgspec.Struct, frozen=True):
         """Run it; what is given replaces what the file says."""
         for node, names in self.implementations.items():
             for name, implementation in names.items():
-                bench.variant(node, name, _object(implementation))
+                bench.variant(node, name, implementation)
         own: dict[str, Any] = {
             "repetitions": self.repetitions, "name": self.name, "seed": self.seed,
             **self.settings, **self.options,

@@ -25,7 +25,6 @@ from runyard.doors.workbench.run.program import BY_VALUE, Local, Program
 from runyard.errors import BadSpec, BadTarget
 from runyard.spec.batch import Batch, batch
 from runyard.spec.codec import encode
-from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import slug
 from runyard.spec.task import Target
 
@@ -132,9 +131,13 @@ class _Describer:
         nodes: dict[str, str] = {}
         differs: dict[str, str] = {}
         for node, value in variant.nodes.items():
-            found = self._implementation(node, value, opened)
             label = f"{node}={value}" if isinstance(value, str) else node
-            nodes[node] = self._packer.reference(found, label)
+            if isinstance(value, str):
+                value = self._registered.get(node, {}).get(value, value)
+            found = self._implementation(node, value, opened)
+            # A name as it was given, since that of a file may be relative.
+            given = value if isinstance(value, str) else found
+            nodes[node] = self._packer.reference(given, label)
             print_ = print_of(found)
             if print_ != print_of(opened.runnable_of(node)):
                 differs[node] = print_
@@ -166,7 +169,7 @@ class _Describer:
         found = {}
         for reference in self._references:
             if not reference.startswith(BY_VALUE):
-                found[reference] = fingerprint(Program({}, Settings()).resolve(reference))
+                found[reference] = print_of(Program({}, Settings()).resolve(reference))
         return found
 
     def _graph_reference(self, opened: Opened, variant: Variant) -> str:
@@ -186,9 +189,6 @@ class _Describer:
     def _implementation(self, node: str, value: Any, opened: Opened) -> Any:
         if not isinstance(value, str):
             return value
-        known = self._registered.get(node, {})
-        if value in known:
-            return known[value]
         hint = implementations_hint(
             opened.nodes, {name: list(each) for name, each in self._registered.items()}
         )

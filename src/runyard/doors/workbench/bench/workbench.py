@@ -12,10 +12,10 @@ from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import Settings
-from runyard.errors import BadSpec
 from runyard.events import EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
+from runyard.spaces import remove_tree
 from runyard.yard import Yard
 
 if TYPE_CHECKING:
@@ -48,15 +48,13 @@ class Workbench:
         return self.yard.bus
 
     def variant(self, node: str, name: str, implementation: Any = None) -> Any:
-        """Register an implementation of a node, directly or as a decorator."""
+        """Register an implementation of a node, directly or as a decorator.
+
+        It is a function, a Runnable, or the name of one: `module:attribute`.
+        """
         if implementation is None:
             return lambda function: self.variant(node, name, function)
-        known = self._implementations.setdefault(node, {})
-        if known.setdefault(name, implementation) is not implementation:
-            raise BadSpec(
-                f"the node {node!r} has an implementation {name!r} already",
-                hint="choose another name",
-            )
+        self._implementations.setdefault(node, {})[name] = implementation
         return implementation
 
     def run(
@@ -272,9 +270,13 @@ class Workbench:
         return both
 
     def _result(self, bench: Bench, place: Yard, result: Any) -> BenchResult:
+        from runyard.doors.workbench.run.prefix import FOLDER as PREFIXES
         from runyard.doors.workbench.tape.file import close_files
 
-        close_files(place.batch_folder(result.name))
+        folder = place.batch_folder(result.name)
+        close_files(folder)
+        if not result.stats.queued:
+            remove_tree(folder / PREFIXES)
         return BenchResult(
             result, bench.program, [each.label for each in bench.variants],
             [str(each.id) for each in bench.cases],

@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph, StateGraph
+from langgraph.store.memory import InMemoryStore
 
 DEFAULT_HANDLER = "__default_error_handler__"
+HAS_STORE = "has a store"
 
 Change = Callable[[str, Any], Any]
 """From a node's name and runnable to the runnable that is to be used."""
@@ -53,9 +55,21 @@ def compile_arguments(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str
 
 
 def attributes(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, Any]:
-    """What was set on a graph after `compile`, such as by `with_config`."""
+    """What was set on a graph after `compile`, as by `with_config`, and whether it has a store.
+
+    The store itself is the user's: cells get their own.
+    """
     names = ("config", "step_timeout", "retry_policy", "cache_policy", "stream_mode")
-    return {name: getattr(graph, name) for name in names}
+    return {HAS_STORE: graph.store is not None} | {name: getattr(graph, name) for name in names}
+
+
+def settle(graph: CompiledStateGraph[Any, Any, Any, Any], after: Mapping[str, Any]) -> None:
+    """Set on a graph of one's own what `attributes` found on another."""
+    for name, value in after.items():
+        if name == HAS_STORE:
+            graph.store = InMemoryStore() if value else None
+        else:
+            setattr(graph, name, value)
 
 
 def rebuild(
@@ -66,8 +80,7 @@ def rebuild(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Compile a copy of the builder as another graph was."""
     compiled = copy_builder(builder).compile(checkpointer=checkpointer, **arguments)
-    for name, value in after.items():
-        setattr(compiled, name, value)
+    settle(compiled, after)
     return compiled
 
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.runnables import RunnableBinding
 from langgraph.graph.state import CompiledStateGraph, StateGraph
 from langgraph.managed.base import is_managed_value
 from langgraph.pregel import Pregel
+from langgraph.pregel.protocol import PregelProtocol
 
 from runyard.attempt.load import load_object
 from runyard.doors.workbench.graph.checking import add_checks
@@ -18,6 +19,7 @@ from runyard.doors.workbench.graph.copying import (
     compile_arguments,
     copy_builder,
     flag_of,
+    settle,
 )
 from runyard.doors.workbench.graph.swapping import swap_nodes
 from runyard.errors import BadSpec, BadTarget
@@ -100,7 +102,7 @@ def _found(given: Any, depth: int = 0) -> Any:
         raise BadTarget(f"{given!r} is not a graph", hint=f"give {_FORMS}")
     if isinstance(given, str):
         return _found(load_object(given, os.getcwd()), depth + 1)
-    if isinstance(given, Runnable) or hasattr(given, "get_state_history"):
+    if isinstance(given, PregelProtocol):  # a remote one
         return given
     if callable(given):
         try:
@@ -135,8 +137,7 @@ def _built(
                 checkpointer=flag_of(inner),
             )  # fmt: skip
     compiled = own.compile(checkpointer=checkpointer, **arguments)
-    for name, value in after.items():
-        setattr(compiled, name, value)
+    settle(compiled, after)
     add_checks(compiled, strict=strict)
     return compiled
 

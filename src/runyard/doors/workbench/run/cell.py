@@ -44,6 +44,7 @@ class Cells:
         self._program = program
         update_wrapper(self, cell)
         vars(self).pop("as_coroutine", None)
+        self.__qualname__ = "cell (with the graph and its nodes)"  # for an error if it can't travel
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any]]:
         return Cells, (self._program,)

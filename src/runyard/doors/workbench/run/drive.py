@@ -69,6 +69,7 @@ class Drive:
 
     def run(self) -> None:
         """Run to the end, or to a pause without an answer."""
+        self._watch.begin()
         while not self._stopped:
             self._begin()
             for chunk in self._graph.stream(self._next, self._config, **self._options):
@@ -77,6 +78,7 @@ class Drive:
 
     async def arun(self) -> None:
         """The same on an event loop."""
+        self._watch.begin()
         while not self._stopped:
             self._begin()
             async for chunk in self._graph.astream(self._next, self._config, **self._options):

@@ -56,7 +56,7 @@ class Prepared:
 
     def output_of(self, state: Any) -> Any:
         """The part of a state that the graph returns."""
-        keys = self.graph.output_channels
+        keys = self.graph.output_channels if self.is_local else ""
         if isinstance(keys, str) or not isinstance(state, dict):
             return state
         return {key: state[key] for key in keys if key in state}

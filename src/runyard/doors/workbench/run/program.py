@@ -72,10 +72,12 @@ class Program:
 
         return self._caches.setdefault((variant, replicate), InMemoryCache())
 
-    def store(self, factory: str | None) -> Any:
-        """A store for one cell."""
+    def store(self, factory: str | None, graph: Any) -> Any:
+        """A store for one cell, if its graph has one or one was asked for."""
         if factory is not None:
             return self.resolve(factory)()
+        if getattr(graph, "store", None) is None:
+            return None
         from langgraph.store.memory import InMemoryStore
 
         return InMemoryStore()

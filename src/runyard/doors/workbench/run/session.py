@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +29,9 @@ from runyard.doors.workbench.tape.flusher import flushing
 from runyard.doors.workbench.tape.saver import Tape
 from runyard.errors import UsageError
 from runyard.spaces import task_folder
+
+EVENT = "cell"
+"""The kind of the event that a cell ends with."""
 
 COMPLETED, INTERRUPTED = "completed", "interrupted"
 
@@ -64,6 +68,7 @@ class Session:
         self._watch.end()
         with self._stack:
             record = self._watch.record()
+            self._tell(record)
             if self._tape is not None and self._keeps_tape:
                 self._tape.flush(record)
             else:
@@ -101,13 +106,22 @@ class Session:
             await drive.arun()
             return self._value(drive)
 
+    def _tell(self, record: Mapping[str, Any]) -> None:
+        """One event for the audit log, with what happened in the cell: nodes, retries, forks."""
+        start = self._params.get("start", {})
+        told: dict[str, Any] = {name: record[name] for name in ("nodes", "retries", "tokens")}
+        told["checkpoints"] = 0 if self._tape is None else self._tape.count
+        told |= {name: start[name] for name in ("thread", "checkpoint") if name in start}
+        self._ctx.emit(EVENT, **told)
+
     def _open_file(self, *, durable: bool) -> TapeFile:
         ctx = self._ctx
         if ctx.files_travel:
             alone = TapeFile(task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE, durable=False)
             self._stack.callback(alone.close)
             return alone
-        return open_file(_place(ctx), durable=durable)
+        place = _place(ctx.folder, ctx.worker, own_process=ctx.has_own_process)
+        return open_file(place, durable=durable)
 
     def _open_tape(self, mode: str) -> Tape | None:
         """The cell's checkpoints, if they are wanted, or needed to go on after a pause."""
@@ -141,7 +155,7 @@ class Session:
         program, given = self._program, self._params
         return self._prepared.fresh(
             checkpointer=tape,
-            store=program.store(given.get("store")),
+            store=program.store(given.get("store"), self._prepared.graph),
             cache=program.cache(given["variant"], self._ctx.replicate),
             **changes,
         )
@@ -224,11 +238,12 @@ class Session:
         return found
 
 
-def _place(ctx: Context) -> Path:
-    """The file of this worker: of this process, or of all lanes that share it."""
-    engine, lane = ctx.worker >> 16, ctx.worker & 0xFFFF
-    name = f"{engine}-{lane}" if ctx.has_own_process else str(engine)
-    return ctx.folder / FOLDER / f"{name}{SUFFIX}"
+@lru_cache(16)
+def _place(folder: Path, worker: int, *, own_process: bool) -> Path:
+    """The file of a worker: of its process, or of all lanes that share one."""
+    engine, lane = worker >> 16, worker & 0xFFFF
+    name = f"{engine}-{lane}" if own_process else str(engine)
+    return folder / FOLDER / f"{name}{SUFFIX}"
 
 
 def _names(nodes: Iterable[str]) -> str:
