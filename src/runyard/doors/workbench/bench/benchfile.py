@@ -13,6 +13,7 @@ from runyard.attempt.load import load_object
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.bench.workbench import Workbench
 from runyard.doors.workbench.describe.variants import Variant
+from runyard.doors.workbench.evaluate.named import named
 from runyard.errors import BadBatchFile, BadSpec
 from runyard.spaces import near, read_text
 from runyard.spec import toml
@@ -27,11 +28,17 @@ class BenchFile(msgspec.Struct, frozen=True):
     cases: Any = None  # a list, or the path of a dataset
     implementations: dict[str, dict[str, Any]] = {}  # by node and name
     evaluators: dict[str, Any] = {}
+    gate: str | list[str] = []  # conditions that `runyard workbench run` judges
     repetitions: int = 1
     name: str | None = None
     seed: int | None = None
     settings: dict[str, Any] = {}  # checkpoints, breakpoints, cache, strict, share_prefix, …
     options: dict[str, Any] = {}  # of the engine: timeout, retries, keep, …
+
+    @property
+    def gates(self) -> list[str]:
+        """The conditions of `gate`."""
+        return [self.gate] if isinstance(self.gate, str) else list(self.gate)
 
     def run(self, bench: Workbench, **given: Any) -> BenchResult:
         """Run it; what is given replaces what the file says."""
@@ -43,7 +50,7 @@ class BenchFile(msgspec.Struct, frozen=True):
             **self.settings, **self.options,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
-        evaluators = {name: _object(value) for name, value in self.evaluators.items()}
+        evaluators = {name: named(each, os.getcwd()) for name, each in self.evaluators.items()}
         return bench.run_batch(
             self.graph, self.variants, self.cases, evaluators=evaluators or None, **{**own, **given}
         )
@@ -92,6 +99,8 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
     def placed(value: Any) -> Any:
         if isinstance(value, str) and ".py:" in value and not Path(value).is_absolute():
             return str(folder / value)
+        if isinstance(value, Mapping) and "use" in value:
+            return {**value, "use": placed(value["use"])}
         return value
 
     def variant(each: Any) -> Any:

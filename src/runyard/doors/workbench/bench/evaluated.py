@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from runyard.doors.workbench.evaluate.evaluators import Evaluator
+from runyard.doors.workbench.evaluate.evaluators import Better, Evaluator
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
 from runyard.doors.workbench.evaluate.table import Summary, Table
 from runyard.errors import UsageError
@@ -84,11 +84,15 @@ class Evaluated:
         from runyard.reports.comparing import compare_groups
 
         metric = self._metric(metric)
-        if "better" not in options:
-            rule = self.scorebook.rules.get(metric)
-            lower = metric in ("latency", "cost", "tokens", "retries", "interrupted")
-            options["better"] = rule.better if rule else "lower" if lower else "higher"
+        options.setdefault("better", self.better(metric))
         return compare_groups(self.table.groups(metric, variants), metric, **options)
+
+    def better(self, metric: str) -> Better:
+        """Which direction of a metric is better."""
+        rule = self.scorebook.rules.get(metric)
+        if rule is None:
+            return "higher" if metric in self.metrics else "lower"
+        return rule.better
 
     def gate(
         self, *conditions: str, metric: str | None = None, **options: Unpack[CompareOptions]
@@ -103,24 +107,30 @@ class Evaluated:
 
     def write_baseline(self, path: str | Path) -> None:
         """Write the scores to a baseline file."""
-        from runyard.doors.workbench.evaluate.baseline import baseline_of, write_baseline
+        from runyard.doors.workbench.evaluate.baseline import write_baseline
 
-        content = baseline_of(self.table, self.scorebook.rules, self.result.name)
-        write_baseline(Path(path), content)
+        write_baseline(Path(path), self.baseline())
+
+    def baseline(self) -> dict[str, Any]:
+        """The scores as a baseline file has them."""
+        from runyard.doors.workbench.evaluate.baseline import baseline_of
+
+        return baseline_of(self.table, self.scorebook.rules, self.result.name)
 
     def changes(self, path: str | Path) -> Changes:
         """What is different from a baseline file, and what got worse."""
-        from runyard.doors.workbench.evaluate.baseline import (
-            baseline_of,
-            changes_since,
-            read_baseline,
-        )
+        from runyard.doors.workbench.evaluate.baseline import changes_since, read_baseline
 
         before = read_baseline(Path(path))
         if before is None:
             raise UsageError(f"there is no baseline {path}", hint="write one: write_baseline(path)")
-        now = baseline_of(self.table, self.scorebook.rules, self.result.name)
-        return changes_since(before, now)
+        return changes_since(before, self.baseline())
+
+    def changes_since(self, before: Evaluated) -> Changes:
+        """What is different from an earlier bench."""
+        from runyard.doors.workbench.evaluate.baseline import changes_since
+
+        return changes_since(before.baseline(), self.baseline())
 
     def junit(
         self, path: str | Path, *, gates: Sequence[BenchGate] = (), passing: float | None = None

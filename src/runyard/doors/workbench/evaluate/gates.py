@@ -22,36 +22,20 @@ from runyard.spec.status import COMPLETED
 from runyard.stats.conditions import Condition, parse
 
 
-@dataclass(frozen=True, slots=True)
-class BenchGate:
+@dataclass(frozen=True)
+class BenchGate(GateVerdict):
     """The result of a gate."""
 
-    verdict: GateVerdict
     notes: tuple[str, ...] = ()  # about cells without scores
-
-    @property
-    def gate(self) -> str:
-        """The condition."""
-        return self.verdict.gate
-
-    @property
-    def holds(self) -> bool:
-        """Whether it holds for all variants that it is about."""
-        return self.verdict.holds
-
-    @property
-    def known(self) -> bool:
-        """Whether it could be judged for all of them."""
-        return self.verdict.known
 
     @property
     def text(self) -> str:
         """The condition with its figures, and what became of cells without scores."""
-        return "; ".join([self.verdict.text, *self.notes])
+        return "; ".join([super().text, *self.notes])
 
     def to_data(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
-        return {**self.verdict.to_data(), "notes": list(self.notes)}
+        return {**super().to_data(), "notes": list(self.notes)}
 
 
 def judge(
@@ -72,7 +56,8 @@ def judge(
     found = []
     for counted, left_out in zip(strict, mild, strict=True):
         chosen = counted if left_out.holds else left_out
-        found.append(BenchGate(chosen, tuple(_notes(table, conditions[chosen.gate]))))
+        notes = tuple(_notes(table, conditions[chosen.gate]))
+        found.append(BenchGate(chosen.gate, chosen.each, notes))
     return found
 
 
