@@ -37,6 +37,7 @@ class Job(msgspec.Struct, frozen=True):
     lane_status: str  # path of the LaneStatusFile
     spool: str  # the folder for captured output
     timeout: float | None = None
+    budget: dict[str, float] = {}
     memory: int | None = None
     capture: bool = True
     keep: Keep = "always"

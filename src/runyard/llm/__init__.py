@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from runyard.llm.answer import Answer, Piece, ToolCall
     from runyard.llm.cell import Mode, Tape, tape, usage
     from runyard.llm.client import Client, achat, aembed, astream, chat, embed, stream
+    from runyard.llm.costs import Usage
     from runyard.llm.prices import Prices
     from runyard.llm.tapefile import tidy
-    from runyard.llm.usage import Usage
 
 __all__ = [  # noqa: RUF022  grouped: asking, what comes back, a cell's record and costs
     "chat", "achat", "stream", "astream", "embed", "aembed", "Client",
@@ -39,7 +39,7 @@ _HOMES = {
     "runyard.llm.client": ("Client", "chat", "achat", "stream", "astream", "embed", "aembed"),
     "runyard.llm.prices": ("Prices",),
     "runyard.llm.tapefile": ("tidy",),
-    "runyard.llm.usage": ("Usage",),
+    "runyard.llm.costs": ("Usage",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

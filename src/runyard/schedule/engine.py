@@ -226,6 +226,7 @@ class Engine:
             lane_status=str(lanes.path),
             spool=str(lanes.path.parent),
             timeout=options.timeout,
+            budget=options.budget,
             memory=options.memory,
             capture=options.capture,
             keep=options.keep,
