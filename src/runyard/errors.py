@@ -210,4 +210,4 @@ class NotRecorded(TaskError):
 
 
 class BudgetReached(TaskError):
-    """The dollars for calls of language models are used up."""
+    """The dollars for calls of language models are used up; ends the run, and can be resumed."""

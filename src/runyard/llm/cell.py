@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from runyard.attempt import context
 from runyard.attempt.context import Context
-from runyard.errors import BudgetReached, NotRecorded, UsageError
+from runyard.errors import BudgetReached, NotRecorded, TaskError, UsageError
 from runyard.llm import tapefile
 from runyard.llm.costs import Usage, used
 from runyard.llm.nearest import difference
@@ -59,7 +59,7 @@ class Tape:
         self.begun = 0  # calls
         self._recorded: list[Entry] | None = None  # to replay
         self._asked: Counter[str] = Counter()
-        self._missed: NotRecorded | None = None
+        self._fatal: TaskError | None = None  # ends the cell, even if it is caught
         self._is_closed = False
         self._before: Tape | None = None
 
@@ -83,18 +83,19 @@ class Tape:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write what was recorded; raise NotRecorded if a call wasn't, even if that was caught."""
+        """Write what was recorded; raise NotRecorded or BudgetReached, even if it was caught."""
         _current.set(self._before)
         _open.remove(self)
         task = context.current()
         if task is not None and _of_task.get(task) is self:
             del _of_task[task]
         self._is_closed = True
-        if self._missed is not None and error is not self._missed:
-            raise self._missed from error
-        # A cell that was interrupted does not replace an earlier recording.
-        is_whole = error is None or isinstance(error, Exception)
-        if self.mode == "record" and self.path is not None and is_whole:
+        if error is not None and not isinstance(error, Exception):
+            return  # a cell that was interrupted does not replace an earlier recording
+        if self._fatal is not None:
+            if error is not self._fatal:
+                raise self._fatal from error
+        elif self.mode == "record" and self.path is not None:
             tapefile.save(self.path, self.cell, self._entries())
 
     @property
@@ -121,8 +122,8 @@ class Tape:
             number = self._asked[call.key]
         same = [each for each in self._recorded or () if _is_recorded_as(call, each)]
         if len(same) < number:
-            self._missed = self._missed or self._missing(call, len(same))
-            raise self._missed
+            self._fatal = self._fatal or self._missing(call, len(same))
+            raise self._fatal
         return same[number - 1]
 
     def refuse_beyond_budget(self, call: Call) -> None:
@@ -137,7 +138,8 @@ class Tape:
             )
         spent = self.shared.spent()
         if spent >= self._budget:
-            raise BudgetReached(f"${spent:.4g} of ${self._budget:.4g} are spent")
+            self._fatal = BudgetReached(f"${spent:.4g} of ${self._budget:.4g} are spent")
+            raise self._fatal
 
     def ended(self, number: int, call: Call, answer: dict[str, Any], seconds: float) -> Usage:
         """A call that was really made has ended; returns what it used."""
