@@ -61,7 +61,7 @@ class Context:
         self.attempt: int = ready.attempt  # how often the task failed before
         self.params: dict[str, Any] = ready.params
         self.timeout: float | None = runner.timeout(ready)  # the attempt's time limit in seconds
-        self.budget: dict[str, float] = runner.program.job.budget  # that of the batch
+        self.budget: dict[str, float] = runner.program.job.budget  # what the run may use
         self.is_over = False  # the attempt has ended
 
     @property

@@ -15,7 +15,8 @@ CUT = 0.75
 """What a refusal leaves of the rate."""
 
 GROWTH = 2.0
-"""Requests per second that a second of answers adds, for rates up to `GROWTH / SHARE`."""
+"""Requests per second that a second of answers adds, up to `GROWTH / SHARE`; an answer adds half
+of the rate at most."""
 
 SHARE = 0.05
 """The same for higher rates, as a share of the rate."""
@@ -25,6 +26,9 @@ SLOWEST = 0.1
 
 MEMORY = 2.0
 """Seconds over which requests are counted."""
+
+SHORTEST = 0.25
+"""Seconds that are the least to tell a rate from."""
 
 LONGEST_PAUSE = 600.0
 """A time further ahead comes from another clock and is ignored."""
@@ -39,6 +43,7 @@ class Pace(msgspec.Struct):
     cut: float = 0.0  # when the rate was last cut
     sends: float = 0.0  # recent requests, older ones count less
     counted: float = 0.0  # when they were last counted
+    began: float = 0.0  # when the first of them was sent
 
     def reserve(self, now: float) -> float:
         """The time at which one more request may be sent; it is taken."""
@@ -52,14 +57,16 @@ class Pace(msgspec.Struct):
         """Whether a reservation made at `reserved` still holds; if so, the request is counted."""
         if self._ahead(self.until, now) > now or reserved < self.cut <= now:
             return False
-        self.sends = self.sends_lately(now) + 1
+        self.sends = self._sends(now) + 1
         self.counted = now
+        if self.sends < 1.01 or self.began > now:
+            self.began = now
         return True
 
     def accepted(self, now: float) -> None:
         """A request was answered. A rate that isn't used doesn't grow."""
-        if self.rate is not None and self.rate < 2 * self.sends_lately(now) / MEMORY:
-            self.rate += max(GROWTH / self.rate, SHARE)
+        if self.rate is not None and self.rate < 2 * self.sending(now):
+            self.rate += max(min(GROWTH / self.rate, self.rate / 2), SHARE)
 
     def refused(self, now: float, sent: float, retry_after: float | None) -> None:
         """A request that was sent at `sent` was refused."""
@@ -67,13 +74,17 @@ class Pace(msgspec.Struct):
             self.until = max(self.until, now + min(retry_after, LONGEST_PAUSE))
         if sent < self.cut <= now:
             return  # one of those that were under way when the rate was cut
-        rate = self.sends_lately(now) / MEMORY if self.rate is None else self.rate
+        rate = self.sending(now) if self.rate is None else self.rate
         self.rate = max(CUT * rate, SLOWEST)
         self.cut = now
         self.next = now + 1 / self.rate  # who had reserved a time reserves again
 
-    def sends_lately(self, now: float) -> float:
-        """Requests of the last `MEMORY` seconds, about."""
+    def sending(self, now: float) -> float:
+        """Requests per second of late."""
+        span = max(now - self.began, SHORTEST)
+        return self._sends(now) / (MEMORY * -math.expm1(-span / MEMORY))
+
+    def _sends(self, now: float) -> float:
         return self.sends * math.exp(min(0.0, self.counted - now) / MEMORY)
 
     @staticmethod
