@@ -52,7 +52,7 @@ HANDED_OUT = ("Context", "Result")
 
 MODELS = (
     "chat", "stream", "embed", "Client", "Answer", "Piece", "ToolCall", "tape", "tidy", "usage",
-    "Usage", "Prices",
+    "Usage", "Prices", "Price",
 )  # fmt: skip
 """Names of `runyard.llm`; those for coroutines have an `a` before them."""
 

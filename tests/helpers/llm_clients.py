@@ -44,15 +44,20 @@ def _openai_streaming(text: str) -> str:
 
 
 def _langchain(text: str) -> str:
+    import httpx2
     from langchain_openai import ChatOpenAI
 
-    return str(ChatOpenAI(model=MODEL).invoke(text).content)
+    with httpx2.Client() as http:  # its own are kept open
+        return str(ChatOpenAI(model=MODEL, http_client=http).invoke(text).content)
 
 
 def _langchain_streaming(text: str) -> str:
+    import httpx2
     from langchain_openai import ChatOpenAI
 
-    return "".join(str(chunk.content) for chunk in ChatOpenAI(model=MODEL).stream(text)).strip()
+    with httpx2.Client() as http:
+        chunks = ChatOpenAI(model=MODEL, http_client=http).stream(text)
+        return "".join(str(chunk.content) for chunk in chunks).strip()
 
 
 def _request(text: str) -> dict[str, Any]:
@@ -103,16 +108,20 @@ async def _aopenai_streaming(text: str) -> str:
 
 
 async def _alangchain(text: str) -> str:
+    import httpx2
     from langchain_openai import ChatOpenAI
 
-    return str((await ChatOpenAI(model=MODEL).ainvoke(text)).content)
+    async with httpx2.AsyncClient(timeout=60) as http:
+        return str((await ChatOpenAI(model=MODEL, http_async_client=http).ainvoke(text)).content)
 
 
 async def _alangchain_streaming(text: str) -> str:
+    import httpx2
     from langchain_openai import ChatOpenAI
 
-    found = [str(chunk.content) async for chunk in ChatOpenAI(model=MODEL).astream(text)]
-    return "".join(found).strip()
+    async with httpx2.AsyncClient(timeout=60) as http:
+        chunks = ChatOpenAI(model=MODEL, http_async_client=http).astream(text)
+        return "".join([str(chunk.content) async for chunk in chunks]).strip()
 
 
 async def _ahttpx(text: str) -> str:

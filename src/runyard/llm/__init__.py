@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from runyard.llm.cell import Mode, Tape, tape, usage
     from runyard.llm.client import Client, achat, aembed, astream, chat, embed, stream
     from runyard.llm.costs import Usage
-    from runyard.llm.prices import Prices
+    from runyard.llm.prices import Price, Prices
     from runyard.llm.tapefile import tidy
 
 __all__ = [  # noqa: RUF022  grouped: asking, what comes back, a cell's record and costs
     "chat", "achat", "stream", "astream", "embed", "aembed", "Client",
     "Answer", "Piece", "ToolCall",
-    "tape", "Tape", "Mode", "tidy", "usage", "Usage", "Prices",
+    "tape", "Tape", "Mode", "tidy", "usage", "Usage", "Prices", "Price",
 ]  # fmt: skip
 
 _HOMES = {
     "runyard.llm.answer": ("Answer", "Piece", "ToolCall"),
     "runyard.llm.cell": ("Mode", "Tape", "tape", "usage"),
     "runyard.llm.client": ("Client", "chat", "achat", "stream", "astream", "embed", "aembed"),
-    "runyard.llm.prices": ("Prices",),
+    "runyard.llm.prices": ("Price", "Prices"),
     "runyard.llm.tapefile": ("tidy",),
     "runyard.llm.costs": ("Usage",),
 }

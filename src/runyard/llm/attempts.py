@@ -11,14 +11,13 @@ from operator import add
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import httpx
-
 from runyard import clock
 from runyard.addresses import masked
 from runyard.attempt import context
 from runyard.errors import ModelError
 from runyard.llm.answer import Unusable
 from runyard.llm.cell import tape_for_own_call
+from runyard.llm.connections import httpx
 from runyard.llm.costs import Usage
 from runyard.llm.request import retry_after, without
 from runyard.llm.wire import EXTENSION, REFUSED, OwnCall

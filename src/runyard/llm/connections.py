@@ -17,6 +17,8 @@ except ImportError as missing:
     raise UsageError("the package httpx is missing", hint="pip install 'runyard[llm]'") from missing
 
 
+__all__ = ["Connections", "httpx"]
+
 _OfLoop = tuple[httpx.AsyncClient, AsyncGenerator[None]]
 
 

@@ -177,7 +177,9 @@ def _secrets(headers: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tu
     found: set[str] = set()
     for name, value in headers.items():
         if _HEADER.search(name):
-            found |= {value, *re.split(r"[\s;,=]+", value)}
+            # "Bearer <key>", "a=<value>; b=<value>"
+            words = [part.split()[-1] for part in value.split(";") if part.strip()]
+            found |= {value, *words, *(word.partition("=")[2] for word in words)}
     found |= {value for name, value in pairs if _PARAMETER.search(name)}
     found |= {unquote_plus(each) for each in found}
     long = [each for each in found if len(each) >= _SHORTEST_SECRET]

@@ -65,7 +65,7 @@ class Exchange:
         self._number = tape.begin()
         self._pace = f"{url.host} {self._call.model or ''}".strip()
         self._response: Any = None
-        self._began = self._sent = 0.0
+        self._began, self._sent = clock.monotonic(), clock.now()
         self._is_over = False
         self.parts: list[bytes] = []  # of the answer
         self.recorded = tape.replay(self._call) if tape.mode == "replay" else None
@@ -210,9 +210,9 @@ def _patch_sync(module: Any, replay: Callable[[Exchange], Any], heard: type) -> 
         exchange = Exchange(tape, module, request, request.read())
         if exchange.recorded is not None:
             return replay(exchange)
-        for delay in exchange.waits():
-            time.sleep(delay)
         with exchange.noticing():
+            for delay in exchange.waits():
+                time.sleep(delay)
             response = send(self, request)
         exchange.answered(response)
         response.stream = heard(response.stream, exchange)
@@ -234,9 +234,9 @@ def _patch_async(module: Any, replay: Callable[[Exchange], Any], heard: type) ->
             if exchange.recorded.answer.get("error") == CANCELLED:
                 await asyncio.get_running_loop().create_future()  # until it is cancelled again
             return replay(exchange)
-        for delay in exchange.waits():
-            await asyncio.sleep(delay)
         with exchange.noticing():
+            for delay in exchange.waits():
+                await asyncio.sleep(delay)
             response = await send(self, request)
         exchange.answered(response)
         response.stream = heard(response.stream, exchange)

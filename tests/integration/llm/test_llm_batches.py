@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import Call
 from llm_server import ModelServer
 from llm_tasks import spending, timed
 
 import runyard as ry
-from runyard.cli.main import main
 from runyard.llm.limit import Pace
 from runyard.llm.shared import FILE, Shared
 
@@ -27,31 +27,26 @@ def test_a_budget_is_passed_by_less_than_a_call_of_each_worker(
 ) -> None:
     yard, workers = ry.Yard(tmp_path), 3
     batch = ry.grid(spending, calls=[calls], replicates=20, seed=1, name="b")
-    result = yard.run(batch, backend=backend, workers=workers, budget={"usd": 30.5 * CALL})
-    if calls * 20 > 30:
-        assert result.end == "budget"
-    assert len(server.requests) <= 31 + workers
-    assert result.stats.failed == 0
-    if calls == 7:
-        spent = Shared(yard.batch_folder("b") / FILE).spent()
-        assert spent == pytest.approx(len(server.requests) * CALL)
-        again = yard.resume("b", backend=backend, workers=workers)
-        assert again.end == "budget"
-        assert len(server.requests) <= 31 + workers
+    result = yard.run(batch, backend=backend, workers=workers, budget={"usd": 12.5 * CALL})
+    assert (result.end, result.stats.failed) == ("budget", 0)
+    assert 12 <= len(server.requests) <= 13 + workers
+    spent = Shared(yard.batch_folder("b") / FILE).spent()
+    assert spent == pytest.approx(len(server.requests) * CALL)
+    again = yard.resume("b", backend=backend, workers=workers)
+    assert again.end == "budget"
+    assert len(server.requests) <= 13 + workers
     done = yard.resume("b", backend=backend, workers=workers, budget={"usd": 1})
     assert (done.end, done.stats.completed) == ("finished", 20)
-    assert {value["usd"] for value in done.values()} == {pytest.approx(calls * CALL)}
+    assert all(value["usd"] == pytest.approx(calls * CALL) for value in done.values())
     yard.close()
 
 
-def test_the_command_line_ends_with_75(
-    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_command_line_ends_with_75(server: ModelServer, cli: Call) -> None:
     line = ["run", "llm_tasks:spending", "--grid", "calls=7", "--replicates", "9", "--name", "b"]
-    with pytest.raises(SystemExit) as ended:
-        main([*line, "--budget", f"usd={10 * CALL:.9f}", "--workers", "2"])
-    assert ended.value.code == 75
+    done = cli(*line, "--budget", f"usd={10 * CALL:.9f}", "--workers", "2")
+    assert done.code == 75
+    assert "the budget is used up" in done.err
+    assert "are spent" in done.err
 
 
 def test_a_budget_needs_the_price_of_the_model(
@@ -66,20 +61,20 @@ def test_a_budget_needs_the_price_of_the_model(
     assert not server.requests
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["threads", "processes"])
 def test_every_task_completes_where_a_third_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, backend: str
 ) -> None:
     with ModelServer(refuse=0.3, retry_after="0.05", delay=0.01) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        batch = ry.grid(timed, calls=[3], replicates=8, seed=1)
+        batch = ry.grid(timed, calls=[2], replicates=8, seed=1)
         result = ry.run(batch, backend=backend, workers=4, yard=tmp_path)
     assert result.stats.completed == 8
-    assert server.statuses.count(200) == 24
+    assert server.statuses.count(200) == 16
     assert server.statuses.count(429) > 2
-    values = result.values()
-    assert sum(value["calls"] for value in values) == 24
-    assert all(value["latency"] >= 0.03 for value in values)
+    values = list(result.values())
+    assert sum(value["calls"] for value in values) == 16
+    assert all(value["latency"] >= 0.02 for value in values)
     assert sum(value["waited"] for value in values) > sum(value["latency"] for value in values)
 
 
