@@ -122,15 +122,23 @@ def _spans(content: bytes) -> Index:
     start = 0
     for line in content.splitlines(keepends=True):
         span, start = Span(start, len(line)), start + len(line)
-        try:
-            head = msgspec.json.decode(line, type=_Head)
-        except msgspec.DecodeError:
+        head = _head(line)
+        if head is None or not line.endswith(b"\n"):
             continue
         if head.call == 0:
             found[head.cell] = []
-        if line.endswith(b"\n"):
-            found.setdefault(head.cell, []).append(span)
+        found.setdefault(head.cell, []).append(span)
     return found
+
+
+def _head(line: bytes) -> _Head | None:
+    """The cell and the number of a call; None if a killed writer left only part of it."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(line, type=_Head)
+    with suppress(ValueError, LookupError, TypeError):  # half a surrogate pair is not for msgspec
+        fields = json.loads(line)
+        return _Head(fields["cell"], fields["call"])
+    return None
 
 
 def _lines(content: bytes) -> dict[str, list[bytes]]:

@@ -63,7 +63,7 @@ class Exchange:
         self._module = module
         self._call = Call.of(request.method, url.raw_path.decode(), request.headers, content)
         self._number = tape.begin()
-        self._pace = f"{url.host} {self._call.model or ''}".strip()
+        self._pace = f"{url.netloc.decode()} {self._call.model or ''}".strip()
         self._response: Any = None
         self._began, self._sent = clock.monotonic(), clock.now()
         self._is_over = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -79,15 +80,16 @@ def test_a_stream_is_replayed_event_by_event(lines: list[str]) -> None:
 
 
 def test_a_compressed_answer_is_readable() -> None:
-    import gzip
 
     response = httpx.Response(
         200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"")
     )
     content = gzip.compress(b'{"a": 1}')
     assert recorded_answer(response, content, ()) == {"status": 200, "json": {"a": 1}}
-    cut = recorded_answer(response, content[:-9], ())
-    assert cut["headers"] == {"content-encoding": "gzip"} or cut["text"]
+    broken = recorded_answer(response, b"not gzip", ())
+    assert broken == {
+        "status": 200, "headers": {"content-encoding": "gzip"}, "text": "not gzip",
+    }  # fmt: skip
 
 
 def test_numbers_that_are_not_json_stay_text() -> None:
