@@ -87,7 +87,7 @@ def _cells(figure: Figure) -> tuple[str, ...]:
 
 def _number(value: float, unit: str) -> str:
     digits = {"×": 2, "s": 2, "%": 1}.get(unit, 0)
-    return f"{value:,.{digits}f} {unit}"
+    return f"{value:,.{digits}f}{'' if unit == '%' else ' '}{unit}"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -23,7 +23,8 @@ import click
 
 import runyard
 from runyard import backends, errors, events, llm
-from runyard.cli.main import EXIT_CODES, SECTIONS, cli
+from runyard.cli.exit_codes import EXIT_CODES
+from runyard.cli.main import SECTIONS, cli
 from runyard.reports import failures, result
 from runyard.spec import batchfile, outcome
 from runyard.spec.options import SPECS, Options
@@ -91,7 +92,7 @@ CODES = {
     "1": "Some tasks failed or were cancelled; `verify` or `repro` found a difference.",
     "2": "The request is invalid, or a task returned a value that can't be recorded.",
     "3": "The engine or its store failed; `doctor` found damage.",
-    "4": "`compare --gate`: a gate does not hold.",
+    "4": "`compare --gate`: a gate failed.",
     "5": "No such batch or task, or nothing matches.",
     "75": "A budget is used up; `resume` with a larger one continues.",
     "124": "The deadline was reached; `resume` continues.",
@@ -104,8 +105,8 @@ ENVIRONMENT = """\
 | --- | --- |
 | `RUNYARD_YARD` | The default yard, if neither `--yard` nor `Yard(…)` names one. |
 | `RUNYARD_FILES` | Where a machine keeps its files of a yard in PostgreSQL. |
-| `RUNYARD_LEASE` | Seconds without a sign of life until a shared yard counts a machine as gone. |
-| `RUNYARD_LOG` | `debug`: the engine, the store and the backend write what they do to stderr. |
+| `RUNYARD_LEASE` | Seconds of silence after which a shared yard considers a machine dead. |
+| `RUNYARD_LOG` | Log to stderr: `warning`, `info` (also what runs do) or `debug` (in detail). |
 | `RUNYARD_DEBUG` | If not empty, the command line shows the tracebacks of errors. |
 | `RUNYARD_PRICES` | The table of what [language models](language-models.md) cost. |
 | `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL` | The endpoint of language models. |

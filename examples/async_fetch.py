@@ -13,7 +13,7 @@ WAIT = 0.1
 
 
 async def ask(ctx: ry.Context, item: int) -> dict:
-    """Ask the service, and be told off now and then."""
+    """Ask the service, which sometimes refuses."""
     await asyncio.sleep(WAIT)
     if ctx.attempt == 0 and ctx.rng.random() < 0.01:
         raise ConnectionError("the service is busy")
@@ -27,5 +27,5 @@ with tempfile.TemporaryDirectory() as folder, ry.Yard(folder) as yard:
     took = time.perf_counter() - begin
     retried = sum(outcome.attempt > 0 for outcome in result.outcomes())
     print(result.summary())
-    print(f"{retried} asked twice; one after another would have taken {2000 * WAIT:.0f} s")
-    print(f"at 500 a time it took {took:.1f} s")
+    print(f"{retried} were asked twice; one at a time, all would have taken {2000 * WAIT:.0f} s")
+    print(f"500 at a time took {took:.1f} s")

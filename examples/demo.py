@@ -1,7 +1,7 @@
-"""What `make demo` shows: Let It Ride on all cores, interrupted in the middle, played to its end.
+"""What `make demo` shows: Let It Ride on all cores, interrupted, then resumed to the end.
 
-`python examples/demo.py 2000` does the same with 2,000 sessions in place of the file's 300,000. The
-report stays in the folder `demo`.
+`python examples/demo.py 2000` does the same with 2,000 sessions instead of 300,000. The report
+stays in the folder `demo`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def say(text: str) -> None:
 
 
 def runyard(*words: str) -> subprocess.Popen[bytes]:
-    """Start the command line, as a person would."""
+    """Start the command line, as a user would."""
     console.print(f"[dim]$ runyard {' '.join(words)}[/dim]", highlight=False, soft_wrap=True)
     return subprocess.Popen([sys.executable, "-m", "runyard", *words])
 
@@ -46,21 +46,21 @@ def interrupt_in_the_middle(process: subprocess.Popen[bytes], place: str) -> Non
 
 
 def main() -> int:
-    """Play, interrupt, go on, check."""
+    """Play, interrupt, resume, verify."""
     sessions = sys.argv[1] if len(sys.argv) > 1 else "300000"
     with tempfile.TemporaryDirectory(prefix="runyard-demo-") as place:
         words = ["letitride", "run", str(CONFIG), "--sessions", sessions, "--yard", place]
-        say(f"{int(sessions):,} sessions of Let It Ride, 200 hands each, on every core")
+        say(f"{int(sessions):,} sessions of Let It Ride, 200 hands each, on all cores")
         first = runyard(*words)
         interrupt_in_the_middle(first, place)
-        console.print(f"[dim]Ctrl-C was pressed: exit code {first.wait()}[/dim]")
-        say("What is played is recorded; the same command goes on from there")
+        console.print(f"[dim]interrupted by Ctrl-C: exit code {first.wait()}[/dim]")
+        say("Finished sessions are recorded; the same command continues from there")
         second = runyard(*words)
         if second.wait() != 0:
             return second.returncode
         with ry.Yard(place) as yard:
             name = yard.status()[0].name
-        say("Does a sample give the same on one core? (verify)")
+        say("Does a sample give the same results on one core?")
         code = runyard("verify", name, "--sample", "10%", "--backend", "serial",
                        "--yard", place).wait()  # fmt: skip
     say("The report, with charts: demo/letitride_report.html")

@@ -1,7 +1,7 @@
-"""`runyard.Executor` in place of `ProcessPoolExecutor`: workers die, and the work goes on.
+"""`runyard.Executor` in place of `ProcessPoolExecutor`: workers die, and the work continues.
 
-One call kills its worker the first time it runs, another one every time. In a pool of the standard
-library the first would have broken everything. The second run finds what the first one recorded.
+One call kills its worker the first time it runs, another one every time. In the standard library's
+pool, the first would have broken everything. The second run reads what the first one recorded.
 """
 
 import os

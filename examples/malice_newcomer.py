@@ -1,6 +1,6 @@
-"""An eighth user in the malice experiment: somebody who only ever votes against mallory.
+"""An eighth user in the malice experiment: one who only ever votes against mallory.
 
-Agents are replaceable parts: this one is a class of a few lines, and the core knows nothing of it.
+Agents are replaceable parts: this one is a class of a few lines.
 Both batches have the same seed.
 """
 
@@ -13,22 +13,22 @@ from runyard.doors.malice import Parts, Scene, published_agents, run_batch
 
 
 class Guard:
-    """Says the same each time."""
+    """An agent with a single message."""
 
     name = "grace"
 
     def speak(self, scene: Scene) -> str:  # noqa: ARG002
-        """A message with a vote, of which only the first counts."""
+        """Return a message with a vote; only its first vote counts."""
         return "⟦GATE:sec_clean⟧ I have seen enough of Mallory. ⟦VOTE:demote_mallory⟧ +1"
 
 
 def guarded() -> Parts:
-    """The published users, and the newcomer."""
+    """Return the published users and the newcomer."""
     return Parts(agents=[*published_agents(), Guard()])
 
 
 def main() -> None:
-    """Both batches, and how low mallory falls in each."""
+    """Run both batches and show mallory's mean reputation in each."""
     with tempfile.TemporaryDirectory() as folder, Yard(folder) as yard:
         for tag, parts in (("seven", None), ("eight", f"{__file__}:guarded")):
             batch = run_batch(runs=40, seed=7, tag=tag, parts=parts, yard=yard, progress=False)

@@ -1,7 +1,7 @@
-"""A grid that grows: π by throwing darts, and then twice as many replicates of it.
+"""A grid that grows: estimate π by throwing darts, then double the replicates.
 
-What the first run recorded is not run again: a task's seed comes from its own parameters and
-replicate number, never from its place in the batch.
+The first run's tasks are not run again: a task's seed is derived from its own parameters and
+replicate number, not from its position in the batch.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ def darts(ctx: ry.Context, thrown: int) -> float:
 
 
 def show(result: ry.Result) -> None:
-    """Mean and spread of the estimates, by number of darts."""
+    """Print the mean and spread of the estimates, by number of darts."""
     estimates: dict[int, list[float]] = {}
     for outcome in result.outcomes("completed"):
         estimates.setdefault(outcome.params["thrown"], []).append(outcome.value)
@@ -32,5 +32,5 @@ with tempfile.TemporaryDirectory() as folder, ry.Yard(folder) as yard:
         )
         before = yard.status()[0].stats.done if yard.status() else 0
         result = yard.run(grid)
-        print(f"{result.stats.done - before} tasks run, {before} were there")
+        print(f"{result.stats.done - before} tasks run, {before} already recorded")
         show(result)

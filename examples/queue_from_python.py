@@ -1,6 +1,6 @@
-"""An agent queues programs, a worker runs them in the background, and a second host reads on.
+"""An agent queues programs, a worker runs them in the background, another host reads the results.
 
-The first host is gone when the second one asks: everything lasting is in the yard.
+The first host has ended by then: the queue and its results are in the yard.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""kill -9 in the middle of a batch; then the same script again, to the same digest.
+"""kill -9 in the middle of a batch; running it again gives the same digest.
 
-The script calls itself: a child process runs the batch, and this one kills it. A task notes each
-time it runs, so that one sees what ran twice: what was under way when the engine died, no more.
+The script starts itself as a child process, which runs the batch, and kills it. Each task notes
+that it runs, which shows that only the tasks in flight when the engine died run twice.
 """
 
 import sys
@@ -16,20 +16,20 @@ TASKS = 800
 
 
 def step(ctx: ry.Context, number: int) -> float:
-    """A millisecond of work or so."""
+    """About a millisecond of work."""
     with Path("notes").open("a") as file:
         file.write(f"{number}\n")
     return sum(float(ctx.rng.random(500).sum()) for _ in range(250))
 
 
 def start(folder: Path) -> Popen[bytes]:
-    """Run the batch in a folder of its own, in a process of its own."""
+    """Run the batch in its own folder and process."""
     folder.mkdir(exist_ok=True)
     return Popen([sys.executable, __file__, "run"], cwd=folder)
 
 
 def kill_in_the_middle(child: Popen[bytes], folder: Path) -> None:
-    """As `kill -9` does it, as soon as 300 outcomes are on record."""
+    """Kill the engine as `kill -9` does, once 300 outcomes are recorded."""
     while not (folder / ".runyard" / "yard.db").exists():
         time.sleep(0.01)
     with ry.Yard(folder / ".runyard") as yard:
@@ -41,20 +41,20 @@ def kill_in_the_middle(child: Popen[bytes], folder: Path) -> None:
 
 
 def recorded(folder: Path) -> str:
-    """How much is on record."""
+    """How many outcomes are recorded."""
     with ry.Yard(folder / ".runyard") as yard:
         stats = yard.results("steps").stats
         return f"{stats.done} of {stats.total}"
 
 
 def digest(folder: Path) -> str:
-    """What came out."""
+    """The start of the batch's digest."""
     with ry.Yard(folder / ".runyard") as yard:
         return str(yard.results("steps").digest)[:16]
 
 
 def main() -> int:
-    """Break a run, mend it, and compare it with one that was never broken."""
+    """Kill a run, resume it, and compare it with an uninterrupted one."""
     with tempfile.TemporaryDirectory() as place:
         broken, whole = Path(place, "broken"), Path(place, "whole")
         kill_in_the_middle(start(broken), broken)
@@ -63,7 +63,7 @@ def main() -> int:
         print(f"after the second run: {recorded(broken)} recorded, {runs} executions")
         start(whole).wait()
         print(f"digest after kill -9: {digest(broken)}")
-        print(f"digest, unbroken run: {digest(whole)}")
+        print(f"digest, uninterrupted run: {digest(whole)}")
         return 0 if digest(broken) == digest(whole) else 1
 
 

@@ -1,7 +1,7 @@
-"""Retries by error class, and events that arrive while tasks still run.
+"""Retries by error class, and events that arrive while tasks are running.
 
-A station that does not answer is asked again; one that answers nonsense is not. `attempt` counts a
-task's own errors, so what a task does on its second attempt is the same each time.
+A station that does not answer is asked again; one that sends an invalid answer is not. `attempt`
+counts a task's own errors, so its second attempt does the same each time.
 """
 
 import tempfile
@@ -24,13 +24,13 @@ def measure(ctx: ry.Context, station: str) -> float:
 
 
 def tell(event: ry.Event) -> None:
-    """Say what happens, as it happens."""
+    """Print events as they arrive."""
     if isinstance(event, TaskRetried):
-        print(f"  task {event.task} again in {event.delay * 1000:.0f} ms: {event.error}")
+        print(f"  task {event.task} will be retried in {event.delay * 1000:.0f} ms: {event.error}")
     elif isinstance(event, TaskFailed):
-        print(f"  task {event.task} failed for good: {event.error}")
+        print(f"  task {event.task} failed permanently: {event.error}")
     elif isinstance(event, TaskEmitted):
-        print(f"  task {event.task} says {event.kind}: {event.data}")
+        print(f"  task {event.task} emitted {event.kind}: {event.data}")
 
 
 with tempfile.TemporaryDirectory() as folder, ry.Yard(folder) as yard:

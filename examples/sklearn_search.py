@@ -1,7 +1,7 @@
-"""A scikit-learn search that survives its workers and its script: one line around it.
+"""A scikit-learn search that survives the death of its workers and its script, with one added line.
 
-With a name, every fit is recorded. The second search takes all of them from the record: it would
-do the same after the script was killed in the middle, or with more candidates in the grid.
+With a name, every fit is recorded. The second search reads all of them from the record; it would do
+so too if the script had been killed in the middle, or if the grid had more candidates.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ import runyard as ry
 
 
 def search() -> GridSearchCV:
-    """Eight candidates on five folds; nothing here knows of Runyard."""
+    """Fit eight candidates on five folds, without any reference to Runyard."""
     grid = {"max_depth": [1, 2, 3, 4], "min_samples_leaf": [1, 5]}
     features, classes = load_iris(return_X_y=True)
     return GridSearchCV(DecisionTreeClassifier(random_state=0), grid, cv=5).fit(features, classes)
@@ -27,5 +27,5 @@ with tempfile.TemporaryDirectory() as folder, ry.Yard(folder) as yard:
         with parallel_config("runyard", n_jobs=2, name="iris", yard=yard):
             found = search()
         fits = yard.status()[0].stats.completed
-        print(f"{run} search: {fits - before} fits run, {before} were there")
+        print(f"{run} search: {fits - before} fits run, {before} already recorded")
         print(f"  best {found.best_score_:.3f} with {found.best_params_}")

@@ -1,4 +1,4 @@
-"""The README's first example. Run it twice: the second time nothing is run again."""
+"""The README's first example. Run it twice: the second time, no task runs again."""
 
 import runyard as ry
 

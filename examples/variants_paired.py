@@ -1,7 +1,7 @@
-"""Common random numbers: two variants meet the same customers, so that they compare in pairs.
+"""Common random numbers: two variants serve the same customers, so they can be compared in pairs.
 
-Is a till worth it that is 2% faster? Days differ far more than that: with other customers for each
-till the answer drowns in the noise, with the same ones it is plain.
+Is a till that is 2% faster worth it? Days differ far more than that: with different customers for
+each till the effect is lost in the noise; with the same ones it is clear.
 """
 
 import tempfile
@@ -44,7 +44,7 @@ def savings(common: bool, yard: ry.Yard) -> dict[float, list[float]]:
 
 with tempfile.TemporaryDirectory() as folder, ry.Yard(folder) as yard:
     for common in (False, True):
-        print("the same customers:" if common else "other customers for each:")
+        print("the same customers:" if common else "different customers for each:")
         for demand, saved in savings(common, yard).items():
             error = 1.96 * stdev(saved) / len(saved) ** 0.5
-            print(f"  demand {demand}: it saves {mean(saved):.3f} ± {error:.3f} of waiting")
+            print(f"  demand {demand}: saves a wait of {mean(saved):.3f} ± {error:.3f}")

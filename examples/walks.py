@@ -1,7 +1,7 @@
-"""Random walks on the integer lattice: how often do they come home?
+"""Random walks on the integer lattice: how often do they return?
 
-Pólya (1921): in one and two dimensions a walk returns to its start for certain, though it may take
-its time; in three it returns with probability 0.3405, in four with 0.1932.
+Pólya (1921): in one and two dimensions a walk returns to its start with certainty, though it may
+take long; in three it returns with probability 0.3405, in four with 0.1932.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses made safe to show: without passwords.
+"""Addresses of yards, made safe to show: without passwords.
 
     postgresql://user:password@host:port,host:port/database?key=value&sslpassword=…
 
@@ -11,12 +11,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 from urllib.parse import unquote_plus
 
 from runyard.errors import StoreError, UsageError
 
+DEFAULT_YARD = ".runyard"
 MASK = "***"
 _SHORTEST = 3
 """Shorter passwords are not masked in other text, where everything would match."""
@@ -32,7 +34,7 @@ _MISSPELT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OUT_OF_PLACE = re.compile(r"(?:password|secret)\s*=", re.IGNORECASE)
-_FOLDER = "name the folder of a yard"
+_FOLDER = "pass the folder of a yard"
 _KINDS = ((stat.S_ISREG, "a file"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _HOST = re.compile(r"(?:\[[^\]@]*\]|[^:@\[\]]*)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -49,6 +51,12 @@ def shown(location: str | Path) -> str:
 def masked(text: str, mask: str = MASK) -> str:
     """A text without the passwords of addresses in it."""
     return _IN_TEXT.sub(lambda found: "://" + _without(found[0][3:], mask), text)
+
+
+def command(*words: str, location: str | None) -> str:
+    """A command line of Runyard for the yard at this location, as a person types it."""
+    where = [] if location in (None, DEFAULT_YARD) else ["--yard", shown(str(location))]
+    return shlex.join(["runyard", *words, *where])
 
 
 def scrubbed(text: str, location: str | Path) -> str:
@@ -93,7 +101,9 @@ def _check_folder(path: Path) -> None:
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
         if number in (errno.ELOOP, errno.ENOTDIR):
-            raise StoreError(f"{path} is no folder: {os.strerror(number)}", hint=_FOLDER) from None
+            raise StoreError(
+                f"{path} is not a folder: {os.strerror(number)}", hint=_FOLDER
+            ) from None
         return  # it is missing, or can't be looked at, which opening it says
     if not stat.S_ISDIR(mode):
         kind = next((name for test, name in _KINDS if test(mode)), "a device")

@@ -89,7 +89,7 @@ class NotFound(RunyardError):
 
 
 class EngineError(RunyardError):
-    """The engine can't continue; what was recorded is kept."""
+    """The engine can't continue; recorded outcomes are kept."""
 
 
 class StoreError(EngineError):
@@ -120,7 +120,7 @@ class StoreUnready(StoreError):
 class StoreFull(StoreUnready):
     """No room left on the disk."""
 
-    waiting = "the disk is full: no further tasks are started until there is room"
+    waiting = "the disk is full: no new tasks are started until there is room"
 
 
 class StoreAway(StoreUnready):
@@ -130,7 +130,7 @@ class StoreAway(StoreUnready):
     last_seconds = 3.0
     """The same while this process is ending."""
 
-    waiting = "the database can't be reached: no further tasks are started until it is back"
+    waiting = "the database can't be reached: no new tasks are started until it is back"
 
 
 class StoreConflict(StoreError):

@@ -15,7 +15,8 @@ from runyard.backends import open_backend
 from runyard.backends.base import Backend
 from runyard.errors import BadTarget, UsageError
 from runyard.events import Event, EventBus, Notice
-from runyard.reports.progress import Progress, show
+from runyard.reports.logged import logged
+from runyard.reports.progress import ShowProgress, show
 from runyard.reports.result import Result
 from runyard.schedule.ending import End
 from runyard.schedule.engine import Engine
@@ -35,7 +36,7 @@ class RunSettings:
     workers: int | None = None  # None: as many as the backend has room for
     ray_address: str | None = None  # the cluster that the backend `ray` joins
     fallback: str | None = None  # where to run when Ray can't start
-    progress: Progress = None
+    progress: ShowProgress = None
     on_event: OnEvent | None = None
 
     @property
@@ -46,7 +47,9 @@ class RunSettings:
     def open(self) -> Backend:
         """The backend, ready for a run."""
         if self.on_event is not None and not callable(self.on_event):
-            raise UsageError(f"on_event is {self.on_event!r}", hint="pass a function of one event")
+            raise UsageError(
+                f"on_event is {self.on_event!r}", hint="pass a function that takes one event"
+            )
         if isinstance(self.backend, Backend):
             if self.workers not in (None, self.backend.lanes):
                 raise UsageError(
@@ -79,6 +82,7 @@ class Execution:
             stack.callback(backend.close)
             if self.settings.on_event is not None:
                 stack.enter_context(self.bus.subscribe(Event, self.settings.on_event))
+            stack.enter_context(logged(self.bus))
             stack.enter_context(show(self.bus, self.settings.progress))
             end, ran, begin = End.FINISHED, False, clock.monotonic()
             most = None if self.limit is None else batch.row.done + self.limit

@@ -1,8 +1,14 @@
-"""Counts, durations, rates and byte sizes as people read them."""
+"""Numbers, counts, durations, rates and byte sizes as people read them.
+
+A figure has no more digits than its interval supports.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+import time
+from collections.abc import Sequence
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -43,3 +49,56 @@ def size(number: float) -> str:
         if number < 999.95:
             return f"{number:.1f} {unit}"
     return f"{number / 1000:,.1f} TB"
+
+
+def show(number: float, digits: int = 4) -> str:
+    """A number with a few significant digits: `0.1123`, `98,304`, `1.2e-09`."""
+    if not math.isfinite(number):
+        return str(number)
+    if number == 0 or (float(number).is_integer() and abs(number) < 1e9):
+        return f"{number:,.0f}" if number else "0"
+    if not 1e-4 <= abs(number) < 1e9:
+        return re.sub(r"\.0+e", "e", f"{number:.{digits - 1}e}")
+    return rounded(number, max(0, digits - 1 - _magnitude(number)))
+
+
+def plus_minus(value: float, half: float) -> str:
+    """A value and the half-width of its interval, both rounded to two digits of the latter."""
+    if not math.isfinite(value) or not math.isfinite(half) or half <= 0:
+        return f"{show(value)} ± {show(half)}"
+    magnitude = _magnitude(max(abs(value), half))
+    if not -4 <= magnitude < 9:
+        scale = 10.0**magnitude
+        return f"({plus_minus(value / scale, half / scale)})e{magnitude:+03d}"
+    places = decimals(half)
+    return f"{rounded(value, places)} ± {rounded(half, places)}"
+
+
+def _magnitude(number: float) -> int:
+    return math.floor(math.log10(abs(number)))
+
+
+def decimals(half: float) -> int:
+    """The decimals that leave two digits of a half-width, at most those of a double."""
+    return min(15, 1 - _magnitude(float(f"{half:.1e}"))) if half > 0 else 4
+
+
+def rounded(number: float, places: int) -> str:
+    """A number rounded to this many decimals (-1: to tens); zero has no sign."""
+    shown = f"{round(number, places):,.{max(0, places)}f}"
+    return shown.removeprefix("-") if not shown.strip("-0.,") else shown
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, shortened to a limit."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names with commas between them: the first ones, if there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def moment(at: float) -> str:
+    """A wall time, such as `2026-01-31 23:59:59`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

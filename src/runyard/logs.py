@@ -1,4 +1,8 @@
-"""Log messages for people who look inside: `RUNYARD_LOG=debug` writes them to stderr."""
+"""Log messages on stderr, by `RUNYARD_LOG`.
+
+`warning` has what goes wrong, `info` also the course of runs, `debug` also each claim, chunk,
+report and commit.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ def configure() -> None:
     if level not in LEVELS:
         raise UsageError(f"RUNYARD_LOG is {level!r}", hint=f"use one of: {', '.join(LEVELS)}")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("runyard")
     logger.addHandler(handler)
     logger.setLevel(level.upper())

@@ -87,7 +87,7 @@ def preview(
         notices = list(place.notices)
         notices += [notice.text for notice in check_options(planned, place.kind, scratch.folder)]
         change = None if kept is None else _change(yard, kept, batch)
-        again = [] if change is None or change.event.action == "keep" else change.tasks
+        again = [] if change is None else change.again
         notices += [] if change is None else [change.event.text]
         ranges = _left(yard, kept, planned, again)
         numbers = (n for low, high in ranges for n in range(low, high))

@@ -10,7 +10,7 @@ from typing import Any
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, TasksFailed
 from runyard.execution import OnEvent
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.reports.result import Result
 from runyard.spec.batch import Batch, items
 from runyard.yard import Yard
@@ -24,7 +24,7 @@ def run(
     ray_address: str | None = None,
     fallback: str | None = None,
     yard: Yard | str | Path | None = None,
-    progress: Progress = None,
+    progress: ShowProgress = None,
     on_event: OnEvent | None = None,
     fresh: bool = False,
     **options: Any,
@@ -45,7 +45,7 @@ def map(  # noqa: A001
     name: str | None = None,
     **run_options: Any,
 ) -> list[Any]:
-    """What the function returns for each item, in order; raises if any call failed."""
+    """Call the function for each item; return the values in order, or raise if a call failed."""
     batch = items(fn, values, parameter=_first_parameter(fn), seed=seed, name=name)
     result = run(batch, **run_options)
     stats = result.stats

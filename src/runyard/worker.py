@@ -8,8 +8,6 @@ worker ── next_batch ──▶ engine (until nothing is left to take, or som
 from __future__ import annotations
 
 import math
-import os
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +38,7 @@ class Turn(NamedTuple):
     end: str
 
 
-class Rest(NamedTuple):
+class Backoff(NamedTuple):
     """A batch to leave alone until its record changes, or for a pause."""
 
     row: BatchRow  # as it was recorded
@@ -69,7 +67,7 @@ class YardWorker:
         self._forever = forever
         self._on_turn = on_turn
         self._say = say  # tells the user something between two turns
-        self._rests: dict[int, Rest] = {}
+        self._backoffs: dict[int, Backoff] = {}
         self._foreign: set[int] = set()  # batches that this worker can't run
         self._known: dict[int, int] = {}  # those it can, and their number of tasks when checked
         self._changed = threading.Event()
@@ -77,7 +75,7 @@ class YardWorker:
     def run(self) -> list[Turn]:
         """Work until done or asked to stop; returns what was done, in order."""
         store = self._yard.store
-        number = store.write(self._sign_on)
+        number = store.sign_on(self._settings.backend_name, 0, lambda _, engine: engine)
         unlisten = store.listen(self._changed.set)
         turns: list[Turn] = []
         reached = clock.monotonic()
@@ -115,18 +113,11 @@ class YardWorker:
         self._changed.clear()
         return True
 
-    def _sign_on(self, tx: Transaction) -> int:
-        number = tx.sign_on(socket.gethostname(), os.getpid(), self._settings.backend_name, 0)
-        self._yard.store.acquire_liveness(number)
-        return number
-
     def _sign_off(self, number: int) -> None:
         try:
-            self._yard.store.write(lambda tx: tx.sign_off(number))
+            self._yard.store.sign_off(number)
         except StoreAway as error:  # others see it end when its lease does
             self._say(error.message)
-        finally:
-            self._yard.store.release_liveness(number)
 
     def _next(self) -> BatchRow | None:
         with self._yard.store.snapshot() as view:
@@ -139,14 +130,16 @@ class YardWorker:
                     self._known[row.id] = row.total
                     return row
                 self._foreign.add(row.id)
-                self._say(f"{row.name} is left to its script: its functions travel by value")
+                self._say(
+                    f"skipping {row.name}: its functions were sent by value; run its script instead"
+                )
 
     def _left_alone(self, view: Snapshot, *, locked: bool = True) -> set[int]:
         """Batches that are foreign or rest; `locked` includes those whose tasks are locked."""
         return self._foreign | {
             number
-            for number, rest in self._rests.items()
-            if (locked or rest.pause == math.inf) and rest.holds(view)
+            for number, backoff in self._backoffs.items()
+            if (locked or backoff.pause == math.inf) and backoff.holds(view)
         }
 
     def _left_to_others(self) -> bool:
@@ -167,9 +160,9 @@ class YardWorker:
         if after is not None and end == End.YIELDED.value and not turn.tasks:
             self._pause(after)
             return turn
-        self._rests.pop(row.id, None)
+        self._backoffs.pop(row.id, None)
         if after is not None and end in RESTING:
-            self._rests[row.id] = Rest(after)
+            self._backoffs[row.id] = Backoff(after)
         self._on_turn(turn)
         return turn
 
@@ -194,17 +187,17 @@ class YardWorker:
         except StoreAway as error:
             self._say(f"{row.name}: {error.message}")
         except MetricMissing as error:
-            self._say(f"{row.name} rests: {error}")
+            self._say(f"pausing {row.name}: {error}")
             return End.METRIC.value
         except UsageError as error:
             self._foreign.add(row.id)
-            self._say(f"{row.name} is left alone: {error}")
+            self._say(f"skipping {row.name}: {error}")
         return End.YIELDED.value
 
     def _pause(self, row: BatchRow) -> None:
         """Try the batch again after a pause, twice as long each time; say so once."""
-        before = self._rests.get(row.id, Rest(row)).pause
+        before = self._backoffs.get(row.id, Backoff(row)).pause
         pause = FIRST_PAUSE if before == math.inf else min(LONGEST_PAUSE, 2 * before)
-        self._rests[row.id] = Rest(row, pause, clock.monotonic() + pause)
+        self._backoffs[row.id] = Backoff(row, pause, clock.monotonic() + pause)
         if pause == 2 * FIRST_PAUSE:
-            self._say(f"{row.name} is tried again later: its free tasks are still locked")
+            self._say(f"will try {row.name} again later: its free tasks are still locked")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from runyard import logs
+from runyard.addresses import DEFAULT_YARD
 from runyard.backends.base import Backend
 from runyard.errors import BadSpec, NotFound, UsageError
 from runyard.events import EventBus, read
@@ -24,7 +25,7 @@ from runyard.execution import (
     stored_batch,
 )
 from runyard.reports.printed import TaskOutput, printed
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.reports.result import Result
 from runyard.schedule import cancelling
 from runyard.schedule.changed import Code, present_code
@@ -41,8 +42,6 @@ from runyard.store import files_folder, open_store
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch, encode_options, known
 
-DEFAULT = ".runyard"
-
 _OF_A_BATCH = ("seed", "name", "replicates", "codec", "common_random_numbers")
 _OF_A_RUN = (
     "backend", "workers", "ray_address", "fallback", "progress", "on_event", "fresh", "limit",
@@ -56,9 +55,9 @@ class Yard:
         """Open the yard at a folder (default: `$RUNYARD_YARD`, otherwise `.runyard`).
 
         `postgresql://…` names a yard that machines share; each machine keeps its own files (in
-        `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` gives a yard for tests that is
-        gone with the object. With `durable`, each commit waits for the disk, so that even a power
-        cut loses nothing.
+        `$RUNYARD_FILES`, otherwise below `.runyard`). `memory:` is a yard in memory, for tests,
+        that ends with the object. With `durable`, each commit waits for the disk, so that even a
+        power cut loses nothing.
         """
         logs.configure()
         if not isinstance(location, str | os.PathLike | None):
@@ -66,7 +65,7 @@ class Yard:
                 f"a yard can't be opened at {location!r}",
                 hint="pass the path of a folder, postgresql://… or memory:",
             )
-        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT)
+        self.location = str(location or os.environ.get("RUNYARD_YARD") or DEFAULT_YARD)
         self.bus = EventBus()
         self._durable = durable
         self._store: Store | None = None
@@ -106,7 +105,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         fresh: bool = False,
         limit: int | None = None,
@@ -121,7 +120,7 @@ class Yard:
         those of `Options`: retries, timeout, memory, priority, fail_fast, …
         """
         if limit is not None and (type(limit) is not int or limit < 1):
-            raise UsageError(f"limit is {limit!r}", hint="use a whole number from 1 up")
+            raise UsageError(f"limit is {limit!r}", hint="use a whole number, 1 or more")
         settings = RunSettings(backend, workers, ray_address, fallback, progress, on_event)
         _refuse_misplaced(options)
         batch = _checked(batch).with_options(**options)
@@ -144,7 +143,7 @@ class Yard:
         workers: int | None = None,
         ray_address: str | None = None,
         fallback: str | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         on_event: OnEvent | None = None,
         codec: str = "msgpack",
         **options: Any,
@@ -204,7 +203,7 @@ class Yard:
         return len(tasks)
 
     def stop(self, name: str | None = None) -> int:
-        """Ask running engines to stop after their current tasks; returns how many."""
+        """Ask engines to stop once their running tasks end; returns how many."""
 
         def ask(tx: Transaction) -> int:
             wanted = None if name is None else known(tx, name).id
@@ -230,7 +229,7 @@ class Yard:
         return self.store.write(cancel)
 
     def clear(self, name: str) -> None:
-        """Forget a batch: its record and its files."""
+        """Delete a batch: its record and its files."""
         batch = self.recorded(name)
 
         def delete(tx: Transaction) -> None:

@@ -29,9 +29,9 @@ PROMISES = """\
    the death of any process.
 2. The same batch, seed and code give the same outcomes on every backend and with any number of
    workers.
-3. On `processes` and `ray`, a task that crashes, hangs, runs out of memory or poisons its worker
+3. On `processes` and `ray`, a task that crashes, hangs, runs out of memory or corrupts its worker
    costs that task alone.
-4. Ctrl-C keeps everything finished, leaves no orphan, exits 130, and `resume` continues from there.
+4. Ctrl-C keeps all finished work, leaves no orphans, exits with 130, and `resume` continues.
 5. No server is needed. Nothing listens beyond loopback unless asked, and never without a token.
 """
 

@@ -123,7 +123,11 @@ DELAYS = [
 
 
 def is_undisturbed(scene: Scene, delays: list[tuple[float, signal.Signals]], first: int) -> None:
-    """Signals that follow the first one change nothing of how the program ends."""
+    """Signals that follow the first one change nothing of how the program ends.
+
+    Which of two is the first is only certain where the program has run between them: the kernel
+    delivers waiting signals in the order of their numbers.
+    """
     with terminal(scene, by_command_line(scene)) as shown:
         shown.until_started(scene.started() + 5)
         before = photograph(scene.yard)
@@ -132,7 +136,8 @@ def is_undisturbed(scene: Scene, delays: list[tuple[float, signal.Signals]], fir
             time.sleep(seconds)  # the moment is what this is about
             if shown.process.poll() is None:
                 os.kill(shown.pid, number)
-        assert shown.wait() == 128 + first, (delays, shown.end)
+        together = {number for seconds, number in delays[:1] if seconds < 0.1}
+        assert shown.wait() - 128 in {first} | together, (delays, shown.end)
         assert "Traceback" not in shown.text, (delays, shown.text)
         assert "Exception" not in shown.text, (delays, shown.text)
         assert shown.text.count("runyard resume") == 1, (delays, shown.text)

@@ -87,23 +87,23 @@ def spoil(how: Callable[[], object], folder: str) -> Callable[..., list[object]]
 
 # How it is done, and what the batch says about it; nothing where it is put right as always.
 WAYS: dict[str, tuple[Callable[[], object], str | None]] = {
-    "no open files": (lower_open_files, "the limits of its process"),
+    "no open files": (lower_open_files, "its resource limits"),
     "recursion limit": (lambda: sys.setrecursionlimit(60), "the recursion limit"),
     "SIGCHLD ignored": (
         lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
-        "the handlers of signals",
+        "the signal handlers",
     ),
     "stdout closed": (lambda: os.close(1), "its open files"),
     "stdin closed": (lambda: os.close(0), "its open files"),
     "stdout elsewhere": (write_elsewhere, "its open files"),
     "no environment": (clear_environment, "the environment"),
     "an alarm": (end_soon, "its timers"),
-    "umask": (lambda: os.umask(0o777), "the file mode mask"),
+    "umask": (lambda: os.umask(0o777), "the umask"),
     "locale": (change_locale, "the locale"),
-    "warnings are errors": (lambda: warnings.simplefilter("error"), "the filters of warnings"),
+    "warnings are errors": (lambda: warnings.simplefilter("error"), "the warning filters"),
     "stdout replaced": (lambda: setattr(sys, "stdout", None), None),
-    "decimal": (lambda: setattr(decimal.getcontext(), "prec", 2), "the context of decimal"),
-    "numpy": (lambda: np.seterr(all="raise"), "the settings of numpy"),
+    "decimal": (lambda: setattr(decimal.getcontext(), "prec", 2), "the decimal context"),
+    "numpy": (lambda: np.seterr(all="raise"), "numpy's settings"),
 }
 
 
@@ -133,7 +133,7 @@ def test_a_task_that_spoils_its_worker_costs_no_neighbour(
         assert notices == []
     else:
         (notice,) = notices
-        assert notice.startswith(f"task {SPOILER} changed what all tasks of a worker share")
+        assert notice.startswith(f"task {SPOILER} changed state that all tasks of a worker share")
         assert told in notice
 
 
@@ -214,7 +214,7 @@ def test_a_task_that_writes_into_a_report_costs_itself_alone(yard: ry.Yard) -> N
                 time.sleep(1)
         return x
 
-    assert_costs_itself_alone(yard, task, "garbled a report")
+    assert_costs_itself_alone(yard, task, "sent a garbled report")
 
 
 def test_tasks_that_all_change_their_worker_see_nothing_of_each_other(yard: ry.Yard) -> None:

@@ -39,7 +39,7 @@ _replace = msgspec.structs.replace
 
 
 class MemoryTransaction(MemoryReading):
-    """Reads and writes; see `base.Transaction` for what each does."""
+    """Reads and writes; see `sql.Transaction` for what each does."""
 
     def create_batch(self, **columns: Any) -> BatchRow:
         fresh = {

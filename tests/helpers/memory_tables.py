@@ -54,7 +54,7 @@ class Tables:
 
 
 class MemoryReading:
-    """Reads; see `base.Transaction` for what each does."""
+    """Reads; see `reading.Snapshot` for what each does."""
 
     def __init__(self, tables: Tables, alive: set[int]) -> None:
         self._t = tables

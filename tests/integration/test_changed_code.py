@@ -94,7 +94,7 @@ def test_growing_with_changed_code_mixes_and_says_so(project: Project) -> None:
     assert [e.text for e in seen if type(e) is Notice] == ["the batch grew from 2 to 3 tasks"]
     (versions,) = result.mixed_code.values()
     assert [version.outcomes for version in versions] == [2, 1]
-    assert "mixed code: jobs_of_test:job has changed between outcomes; 2 by" in result.summary()
+    assert "mixed code: 2 versions of jobs_of_test:job: 2 outcomes from" in result.summary()
     logged = [event["event"] for event in ry.Yard().events("b")]
     assert logged.index("CodeChanged") < len(logged) - 1 - logged[::-1].index("BatchStarted")
     assert "mixed code" in result.report().read_text()
@@ -240,7 +240,7 @@ def test_a_file_edited_while_workers_come_and_go_is_told(project: Project, tmp_p
         assert values(project.run([0, 1], **words)) == [100, 101]
     assert (len(told), told[0].filename) == (1, __file__)
     logged = [event.get("text", "") for event in ry.Yard().events("b")]
-    assert any("outcomes of this run may be of either" in text for text in logged)
+    assert any("outcomes of this run may come from either version" in text for text in logged)
 
 
 def test_every_run_warns_where_the_same_line_runs_again(project: Project) -> None:
@@ -268,16 +268,19 @@ def test_the_command_line_says_it_and_decides(cli: Call, project: Project) -> No
     assert run("1,2", "--changed", "refuse", "--dry-run").code == 2
     planned = run("1,2", "--changed", "rerun", "--dry-run", "--json")
     assert (planned.last["recorded"], planned.last["left"]) == (0, 2)
-    assert "2 outcomes were recorded; their tasks run again" in planned.err
+    assert "2 outcomes were recorded; rerunning their tasks" in planned.err
     grown = run("1,2,3")
     assert "has changed since 2 outcomes were recorded" in grown.err
     assert "Warning" not in grown.err
-    assert "mixed code: jobs_of_test:job" in grown.out
-    assert "mixed code: jobs_of_test:job" in cli("results", "b").err
+    assert "mixed code: 2 versions of jobs_of_test:job" in grown.out
+    assert "mixed code: 2 versions of jobs_of_test:job" in cli("results", "b").err
     alone = cli("compare", "b", "--gate", "failed < 1%")
-    assert (alone.code, alone.err.startswith("mixed code: jobs_of_test:job")) == (0, True)
+    assert (alone.code, alone.err.startswith("mixed code: 2 versions of jobs_of_test:job")) == (
+        0,
+        True,
+    )
     cli("run", "jobs_of_test:job", "--grid", "x=1,2,3", "--name", "c", *SERIAL)
-    assert "b: mixed code: jobs_of_test:job" in cli("compare", "b", "c").err
+    assert "b: mixed code: 2 versions of jobs_of_test:job" in cli("compare", "b", "c").err
     found = cli("verify", "b", "--sample", "100%", "--json")
     assert found.code == 1
     assert (found.last["different"], found.last["other_code"]) == (2, 2)

@@ -99,7 +99,7 @@ def test_resume_and_retry_take_the_recorded_seed_unless_one_is_given(
         assert [event["hash_seed"] for event in events] == ["12"] * 3
         yard.run(ry.grid(f"{project}/mine.py:words", x=range(2), name="c"), limit=1)
     told = runyard(project, "resume", "c", "--backend", backend, PYTHONHASHSEED="7")
-    assert "further ones with PYTHONHASHSEED=7" in told
+    assert "new ones with PYTHONHASHSEED=7" in told
 
 
 @pytest.mark.parametrize("seed", ["", "12"])
@@ -139,7 +139,7 @@ def test_going_on_with_another_hash_seed_is_told_once(yard: ry.Yard) -> None:
     assert heard(yard, "threads", limit=3) == []
     (text,) = heard(yard, "processes", limit=3)
     assert f"the random hash seed {own_seed().split()[-1]}" in text
-    assert "further ones with PYTHONHASHSEED=0" in text
+    assert "new ones with PYTHONHASHSEED=0" in text
     assert heard(yard, "processes") == []
 
 

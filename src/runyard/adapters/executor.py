@@ -29,9 +29,9 @@ from runyard.yard import Yard
 class Executor(futures.Executor):
     """A `concurrent.futures.Executor` whose tasks survive their workers.
 
-    A task whose worker dies runs again, up to three times, and no other task notices; one that
+    A task whose worker dies runs again, up to three times, without affecting other tasks; one that
     kills every worker it gets fails with `WorkerDied`. Functions, arguments and results travel by
-    pickle; lambdas, closures and functions of a script or notebook are welcome, and no main guard
+    pickle; lambdas, closures and functions of a script or notebook are supported, and no main guard
     is needed. Tasks print to the same output as the script.
 
     With a `name`, results are recorded in the yard, and the same call made again, in the next run
@@ -60,8 +60,8 @@ class Executor(futures.Executor):
     ) -> None:
         """Open an executor with `max_workers` (default: one per core) on a backend.
 
-        `retries`, `timeout` and `memory` are for each task, as in `runyard.run`; `seed` is what
-        `runyard.context().rng` inside a task comes from; `environment` holds variables to set for
+        `retries`, `timeout` and `memory` are for each task, as in `runyard.run`; `seed` is the root
+        seed of `runyard.context().rng` inside tasks; `environment` holds variables to set for
         worker processes; `reduce` returns how to pickle an argument, or None for the usual way.
         """
         options = Options().with_(

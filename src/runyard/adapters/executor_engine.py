@@ -19,7 +19,7 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from runyard import errors
 from runyard.attempt.packed import load_error
@@ -49,12 +49,8 @@ class RemoteTrace(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
-class Delivery(NamedTuple):
-    """An outcome to be delivered to its future."""
-
-    row: OutcomeRow
-    raised: bytes | None = None
-    future: Future[Any] | None = None  # None: that of the task
+Delivery = tuple[OutcomeRow, bytes | None]
+"""An outcome to be delivered to its future, and the error that its task raised."""
 
 
 class ExecutorEngine:
@@ -82,7 +78,7 @@ class ExecutorEngine:
         self._submissions = Submissions(
             self._batch.row.next_task, only=True, keep_values=self._named,
             may_start=self._may_start,
-            ended=lambda row, raised: self._deliveries.put(Delivery(row, raised)),
+            ended=lambda row, raised: self._deliveries.put((row, raised)),
         )  # fmt: skip
         self._engine = Engine(
             self._yard.store, Start(self._batch), backend, self._yard.folder,
@@ -102,17 +98,16 @@ class ExecutorEngine:
         self._check_open()
         number = self._known.get(task.name or "")
         row = None if number is None else self._outcome(number)
-        is_done = row is not None and row.status == COMPLETED
-        packed = b"" if is_done else call()
+        done = row if row is not None and row.status == COMPLETED else None
+        packed = b"" if done else call()
         future: Future[Any] = Future()
         with self._lock:  # the outcome waits until its future is known
             self._check_open()
-            if row is not None and is_done:  # delivered like others: callbacks may call again
-                future.set_running_or_notify_cancel()
-                self._deliveries.put(Delivery(row, None, future))
-                return future
             if number is None:
                 number = self._submissions.add(task, packed)
+            elif done is not None:  # delivered like others: callbacks may call again
+                future.set_running_or_notify_cancel()
+                self._deliveries.put((done, None))
             else:
                 self._submissions.add_again(number, task, packed, ended=row is not None)
             self._futures[number] = future
@@ -200,13 +195,12 @@ class ExecutorEngine:
 
     def _deliver(self) -> None:
         while (delivery := self._deliveries.get()) is not None:
-            future = delivery.future
-            if future is None:
-                with self._lock:
-                    future = self._futures.pop(delivery.row.task, None)
+            row, raised = delivery
+            with self._lock:
+                future = self._futures.pop(row.task, None)
             if future is not None:
                 with contextlib.suppress(InvalidStateError):  # cancelled this very moment
-                    _settle(future, delivery)
+                    _settle(future, row, raised)
         with self._lock:
             left, self._futures = list(self._futures.values()), {}
         for future in left:  # their tasks were never run
@@ -216,9 +210,8 @@ class ExecutorEngine:
                 future.set_exception(self._error)
 
 
-def _settle(future: Future[Any], delivery: Delivery) -> None:
+def _settle(future: Future[Any], row: OutcomeRow, raised: bytes | None) -> None:
     """Resolve a future with its task's outcome."""
-    row = delivery.row
     if row.status == CANCELLED:
         if future.cancel():
             future.set_running_or_notify_cancel()
@@ -226,7 +219,7 @@ def _settle(future: Future[Any], delivery: Delivery) -> None:
             future.set_exception(CancelledError())
         return
     if row.status != COMPLETED:
-        future.set_exception(_error(row, delivery.raised))
+        future.set_exception(_error(row, raised))
         return
     try:
         value = decode_as("pickle", row.value or b"")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from runyard import clock
-from runyard.attempt.raised import valid
 from runyard.attempt.wire import Emission
 from runyard.errors import NotEncodable, RunyardError, UsageError
 from runyard.spec import seeds
 from runyard.spec.codec import encode
+from runyard.spec.shown import json_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,10 +58,10 @@ class Context:
         self._callbacks: list[Callable[[], None]] = []
         self.batch: str = runner.program.job.name
         self.task: int = ready.task
-        self.attempt: int = ready.attempt  # how often the task failed before
+        self.attempt: int = ready.attempt  # number of earlier failures of the task
         self.params: dict[str, Any] = ready.params
         self.timeout: float | None = runner.timeout(ready)  # the attempt's time limit in seconds
-        self.budget: dict[str, float] = runner.program.job.budget  # what the run may use
+        self.budget: dict[str, float] = runner.program.job.options.budget  # what the run may use
         self.is_over = False  # the attempt has ended
 
     @property
@@ -109,7 +109,7 @@ class Context:
         """Publish an event while the task runs."""
         self._refuse_if_over("emit()")
         kind, content = str(kind), encode(data)
-        if valid(kind) != kind:
+        if json_text(kind) != kind:
             raise NotEncodable(f"the event kind {kind!r} is not valid Unicode")
         if len(kind) + len(content) > LARGEST_EVENT:
             raise NotEncodable(
@@ -219,7 +219,7 @@ class _EventHandler(logging.Handler):
             return
         try:
             level, message = record.levelname.lower(), record.getMessage()
-            self._ctx.emit("log", level=valid(level), message=valid(message)[:LONGEST_LINE])
+            self._ctx.emit("log", level=json_text(level), message=json_text(message)[:LONGEST_LINE])
         except RunyardError:  # the task has ended
             raise
         except Exception:  # as logging does: a line that can't be formatted must not fail the task

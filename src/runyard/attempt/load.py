@@ -43,7 +43,7 @@ def load(
         )
         raise BadTarget(
             f"{place} has no function {name!r}",
-            hint=f"it has: {', '.join(defined[:12]) or 'none'}",
+            hint=f"its functions: {', '.join(defined[:12]) or 'none'}",
         )
     return found  # type: ignore[no-any-return]
 

@@ -308,20 +308,18 @@ _ASPECTS = (
         _restore_environment,
         by_import=_with_variables,
     ),
-    _each(
-        "the limits of its process", _LIMITS, lambda k: resource.getrlimit(k), resource.setrlimit
-    ),
-    Aspect("the file mode mask", _mask, umask),
+    _each("its resource limits", _LIMITS, lambda k: resource.getrlimit(k), resource.setrlimit),
+    Aspect("the umask", _mask, umask),
     Aspect(
         "the recursion limit",
         sys.getrecursionlimit,
         sys.setrecursionlimit,
         by_import=lambda reference, before, now: max(reference, now) if now > before else reference,
     ),
-    _each("the handlers of signals", _SIGNALS, _getsignal, signal.signal),
-    _each("the handler of SIGINT", [signal.SIGINT], _getsignal, signal.signal),
+    _each("the signal handlers", _SIGNALS, _getsignal, signal.signal),
+    _each("the SIGINT handler", [signal.SIGINT], _getsignal, signal.signal),
     Aspect(
-        "the signals it blocks",
+        "its blocked signals",
         lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         lambda before: signal.pthread_sigmask(signal.SIG_SETMASK, before),
     ),
@@ -336,21 +334,21 @@ _ASPECTS = (
         lambda: locale.setlocale(locale.LC_ALL),
         lambda before: locale.setlocale(locale.LC_ALL, before),
     ),
-    Aspect("the filters of warnings", _warnings, _restore_warnings, by_import=_with_filters),
+    Aspect("the warning filters", _warnings, _restore_warnings, by_import=_with_filters),
     Aspect("the standard streams", _streams, _restore_streams),
     Aspect(
-        "the context of decimal",
+        "the decimal context",
         _decimals,
         lambda before: decimal.setcontext(decimal.Context(**before, flags=[])),
     ),
     Aspect(
-        "the settings of numpy",
+        "numpy's settings",
         _numpy,
         _restore_numpy,
         by_import=lambda reference, before, now: now if before is None else reference,
     ),
-    Aspect("the number of its open files", _has_many_files),
-    Aspect("how floats are rounded", _rounding),
+    Aspect("the number of open files", _has_many_files),
+    Aspect("the floating-point rounding mode", _rounding),
     Aspect("the time zone", lambda: (time.tzname, time.timezone), lambda _: time.tzset()),
     Aspect(
         "the garbage collector",
@@ -359,7 +357,9 @@ _ASPECTS = (
     ),
     Aspect("its trace function", lambda: sys.gettrace(), lambda before: sys.settrace(before)),
     Aspect("its profiler", lambda: sys.getprofile(), lambda before: sys.setprofile(before)),
-    Aspect("the longest integers as text", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-    Aspect("the timeout of sockets", lambda: getdefaulttimeout(), lambda s: setdefaulttimeout(s)),
+    Aspect("the limit on integer digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    Aspect(
+        "the default socket timeout", lambda: getdefaulttimeout(), lambda s: setdefaulttimeout(s)
+    ),
     Aspect("its user", lambda: (os.geteuid(), os.getegid())),
 )

@@ -56,15 +56,15 @@ class Program:
         self._loading = loading  # around the import of a function
         self.seed = int(job.seed)
         self.plan = Plan.from_data(decode(job.plan)) if job.plan is not None else None
-        self._functions: dict[tuple[str, str], TaskFunction] = {}
+        self._functions: dict[Target, TaskFunction] = {}
         self.only = self.function(job.target) if job.target is not None else None
 
-    def function(self, target: tuple[str, str]) -> TaskFunction:
+    def function(self, target: Target) -> TaskFunction:
         """The function of a target, loaded on first use; if that fails, calling it raises."""
         if target not in self._functions:
             try:
                 with self._loading():
-                    function = load(Target(*target), self.job.root, self.job.functions)  # type: ignore[arg-type]
+                    function = load(target, self.job.root, self.job.functions)
                 self._functions[target] = TaskFunction.of(function)
             except Exception as error:
                 self._functions[target] = TaskFunction(_raising(error), False, False)
@@ -94,7 +94,7 @@ class Program:
         if item.call is not None:
             packed = TaskFunction(partial(call_packed, item.call), False, False)
             return ReadyTask(packed, item.attempt, item.task, {}, listed, True)
-        target = self.function((listed.target.kind, listed.target.ref))
+        target = self.function(listed.target)
         return ReadyTask(target, item.attempt, item.task, dict(listed.params), listed)
 
 

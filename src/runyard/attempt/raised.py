@@ -8,6 +8,7 @@ from pathlib import Path
 
 from runyard.errors import TaskError
 from runyard.spec.outcome import ErrorInfo
+from runyard.spec.shown import json_text
 
 TRACE_LIMIT = 8000
 MESSAGE_LIMIT = 4000
@@ -32,16 +33,11 @@ def error_info(error: BaseException) -> ErrorInfo:
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
     trace = (error.trace if isinstance(error, TaskError) else None) or "".join(lines)
     return ErrorInfo(
-        type(error).__name__, valid(message[:MESSAGE_LIMIT]), valid(where),
-        valid(trace[-TRACE_LIMIT:]),
+        type(error).__name__, json_text(message[:MESSAGE_LIMIT]), json_text(where),
+        json_text(trace[-TRACE_LIMIT:]),
     )  # fmt: skip
 
 
 def class_names(error: BaseException) -> list[str]:
     """The names of the error's class and its base classes."""
     return [c.__name__ for c in type(error).__mro__ if c is not object]
-
-
-def valid(text: str) -> str:
-    """The text with characters escaped that have no UTF-8 form."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -36,7 +36,7 @@ from runyard.attempt.system_failure import (
     errno_of,
     is_full,
 )
-from runyard.attempt.wire import Completed, Emission, Failure, Result
+from runyard.attempt.wire import AttemptResult, Completed, Emission, Failure
 from runyard.errors import EngineError, NotEncodable, TaskError, TaskOutOfMemory, TaskTimeout
 from runyard.spaces import Workspaces
 from runyard.spec.codec import checksum, encode_as
@@ -61,19 +61,19 @@ class Runner:
         *,
         home: str | None = None,  # the directory of a worker process, where each task starts
     ) -> None:
-        job = program.job
+        job, options = program.job, program.job.options
         self._home = home
         self.program = program
         self.lane = lane
         self.emit = emit
         self._lane_status = lane_status
-        self._output = output if job.capture else OutputCapture()
+        self._output = output if options.capture else OutputCapture()
         self._batch = job.batch
         self._codec = job.codec
         self._worker = job.engine << 16 | job.first_lane + lane
         self._folder = Path(job.folder)
-        template = None if job.template is None else Path(job.root, job.template)
-        self._spaces = Workspaces(self._folder, keep=job.keep, template=template)
+        template = None if options.template is None else Path(job.root, options.template)
+        self._spaces = Workspaces(self._folder, keep=options.keep, template=template)
         self._context: Context | None = None
         self._ready: ReadyTask | None = None
         self._loop: asyncio.Runner | None = None
@@ -82,19 +82,19 @@ class Runner:
         self._pid = forked.pid
         self._written = self._output.written
         self._none = encode_as(job.codec, None)
-        self._encode = encode_as if job.memory is None else _encode_beyond_the_limit
+        self._encode = encode_as if options.memory is None else _encode_beyond_the_limit
         # Whether anything must be done before a task besides noting it.
-        self._prepared = home is None or job.chdir
+        self._prepared = home is None or options.chdir
         self._quick = -1.0  # a longer attempt needs `_settled`
         self._system_failure: SystemFailure | None = None  # why this attempt can't have a result
         self.leaving = False  # the lane is abandoned: ignore what its task raises now
         self.ended = 0.0  # when the last attempt ended
 
-    def run(self, ready: ReadyTask, chunk: int = 0) -> Result:
+    def run(self, ready: ReadyTask, chunk: int = 0) -> AttemptResult:
         """Run one attempt; raises AttemptAborted after a system failure."""
         return next(self.run_each((ready,), chunk))
 
-    def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[Result]:
+    def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[AttemptResult]:
         """Run an attempt at each task when its result is asked for, as `run` does."""
         note, batch, worker, pid = self._note, self._batch, self._worker, self._pid
         prepared, written, none = self._prepared, self._written, self._none
@@ -129,7 +129,7 @@ class Runner:
                     worker,
                 )
                 row += (checksum(row, batch),)
-                result: Result = row
+                result: AttemptResult = row
                 if seconds > self._quick or written or self._context is not None or ready.listed:
                     result = self._settled(ready, row)
             except BaseException as error:
@@ -138,7 +138,7 @@ class Runner:
             value = None  # it may be large
             yield result
 
-    async def run_async(self, ready: ReadyTask, chunk: int = 0) -> Result:
+    async def run_async(self, ready: ReadyTask, chunk: int = 0) -> AttemptResult:
         """The same on an event loop: coroutine functions run here, others in a thread."""
         target = ready.target
         begin, started = perf_counter(), now()
@@ -177,7 +177,7 @@ class Runner:
         """The time limit of this attempt."""
         if ready.listed is not None and ready.listed.timeout is not None:
             return ready.listed.timeout
-        return self.program.job.timeout
+        return self.program.job.options.timeout
 
     def context(self) -> Context:
         """The context of the running task."""
@@ -228,13 +228,13 @@ class Runner:
         self._output.begin()
         if self._home is None:  # a worker process makes it when asked
             enter(self.context())
-        if self.program.job.chdir:
+        if self.program.job.options.chdir:
             os.chdir(self.context().workspace)
 
     def _end(self, ready: ReadyTask, *, ok: bool) -> Printed | None:
         """Clean up after the attempt; returns what it printed."""
         printed = self._output.end(self._folder, ready.task, ready.attempt)
-        self._quick = min(self._output.quick, self.program.job.timeout or math.inf)
+        self._quick = min(self._output.quick, self.program.job.options.timeout or math.inf)
         if self._home is not None and not _is_here(self._home):
             os.chdir(self._home)
         self._end_context(ready, ok=ok)
@@ -261,7 +261,7 @@ class Runner:
         row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self._worker)
         return cast("OutcomeRow", row + (checksum(row, self._batch),))  # noqa: RUF005
 
-    def _settled(self, ready: ReadyTask, row: OutcomeRow) -> Result:
+    def _settled(self, ready: ReadyTask, row: OutcomeRow) -> AttemptResult:
         """The result of a completed attempt, unless it took too long; cleans up after it."""
         started, seconds = row[5:7]
         limit = self.timeout(ready)
@@ -293,7 +293,7 @@ class Runner:
         return self._failure(ready, error, started, seconds)
 
     def _out_of_memory(self, error: MemoryError) -> BaseException:
-        limit = self.program.job.memory
+        limit = self.program.job.options.memory
         if limit is None:
             return error
         text = f"needed more than its limit of {limit:,} bytes"
@@ -305,7 +305,7 @@ class Runner:
         info = error_info(error)
         value, refusal = self._failed_value(error)
         if refusal is not None:
-            info = info.with_note(f"its value is not recorded: {refusal.message}")
+            info = info.with_note(f"its value was not recorded: {refusal.message}")
         printed = self._end(ready, ok=False)
         row = OutcomeRow.with_checksum(
             self._batch, ready.task, FAILED, ready.attempt, value, info.encode(),

@@ -16,8 +16,9 @@ import msgspec
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus
 from runyard.attempt.system_failure import SystemFailure
-from runyard.spec.options import Keep
+from runyard.spec.options import Options
 from runyard.spec.outcome import WIDTH, OutcomeRow, Printed
+from runyard.spec.task import Target
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ class Job(msgspec.Struct, frozen=True):
     batch: int
     name: str
     seed: str
-    target: tuple[str, str] | None  # None: each item has its own
+    target: Target | None  # None: each item has its own
     plan: bytes | None  # None: each item has its own parameters
     functions: dict[str, bytes]  # pickled, those sent by value
     codec: str
@@ -36,19 +37,8 @@ class Job(msgspec.Struct, frozen=True):
     engine: int
     lane_status: str  # path of the LaneStatusFile
     spool: str  # the folder for captured output
-    timeout: float | None = None
-    budget: dict[str, float] = {}
-    memory: int | None = None
-    capture: bool = True
-    keep: Keep = "always"
-    template: str | None = None
-    chdir: bool = False
-    recycle: int | None = None
+    options: Options = Options()
     first_lane: int = 0  # the engine's number of the first of these lanes
-    cpus: float | None = None  # what a task needs, on a cluster
-    gpus: float | None = None
-    resources: dict[str, float] = {}
-    runtime_env: dict[str, Any] = {}  # what Ray sets up on a node before tasks run there
     code: dict[str, str] = {}  # fingerprints of the functions that workers import
 
 
@@ -111,11 +101,11 @@ class Failure(NamedTuple):
     late: OutcomeRow | None = None  # it returned past its limit; pauses may excuse it
 
 
-Result = OutcomeRow | Completed | Failure
+AttemptResult = OutcomeRow | Completed | Failure
 """The result of an attempt. A row is a plain tuple."""
 
 
-class Results(NamedTuple):
+class AttemptResults(NamedTuple):
     """Results of attempts as a report holds them."""
 
     rows: list[Any]  # flat, as in `Rows`
@@ -123,11 +113,11 @@ class Results(NamedTuple):
     printed: list[Printed]  # by the tasks of these rows
 
     @classmethod
-    def none(cls) -> Results:
+    def none(cls) -> AttemptResults:
         """No result yet."""
         return cls([], [], [])
 
-    def add(self, result: Result) -> None:
+    def add(self, result: AttemptResult) -> None:
         """Add the result of an attempt."""
         if isinstance(result, Failure):
             self.failures.append(result)
@@ -137,14 +127,14 @@ class Results(NamedTuple):
         else:
             self.rows.extend(result)
 
-    def take(self, others: Results) -> None:
+    def take(self, others: AttemptResults) -> None:
         """Move all others here."""
         self.rows.extend(others.rows)
         self.failures.extend(others.failures)
         self.printed.extend(others.printed)
         others.drop(others)
 
-    def drop(self, first: Results) -> None:
+    def drop(self, first: AttemptResults) -> None:
         """Drop the first ones."""
         del self.rows[: len(first.rows)]
         del self.failures[: len(first.failures)]
@@ -160,15 +150,15 @@ class Results(NamedTuple):
         """The numbers of their tasks."""
         return [each.row[0] for each in self.failures] + self.rows[::WIDTH]
 
-    def halves(self) -> tuple[Results, Results]:
+    def halves(self) -> tuple[AttemptResults, AttemptResults]:
         """Two parts of at least one result each, if there are two."""
         rows, failures, printed = self
         if rows and failures:
-            return Results(rows, [], printed), Results([], failures, [])
+            return AttemptResults(rows, [], printed), AttemptResults([], failures, [])
         row, failure, text = len(rows) // WIDTH // 2 * WIDTH, len(failures) // 2, len(printed) // 2
         return (
-            Results(rows[:row], failures[:failure], printed[:text]),
-            Results(rows[row:], failures[failure:], printed[text:]),
+            AttemptResults(rows[:row], failures[:failure], printed[:text]),
+            AttemptResults(rows[row:], failures[failure:], printed[text:]),
         )
 
     @property

@@ -12,26 +12,17 @@ from collections import deque
 
 from runyard.attempt.calls import LoopThreads
 from runyard.attempt.lane_status import LaneStatusFile
-from runyard.attempt.program import Program
-from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk, Job
-from runyard.backends.in_process import Inbox, InProcessBackend, InProcessLane
+from runyard.backends.in_process import InProcessBackend, InProcessLane
 
 
 class _AsyncLane(InProcessLane):
-    def __init__(
-        self,
-        number: int,
-        program: Program,
-        lane_status: LaneStatusFile,
-        inbox: Inbox,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        super().__init__(number, program, lane_status, inbox)
+    def __init__(self, number: int, backend: AsyncBackend) -> None:
+        super().__init__(number, backend)
         self.chunks: asyncio.Queue[Chunk] = asyncio.Queue()
-        self._loop = loop
+        self._loop = backend.loop
         self._task: asyncio.Task[None] | None = None
-        loop.call_soon_threadsafe(self._start)
+        self._loop.call_soon_threadsafe(self._start)
 
     def abandon(self) -> None:
         self.runner.leaving = self.abandoned = True
@@ -43,30 +34,19 @@ class _AsyncLane(InProcessLane):
 
     def _start(self) -> None:
         self._task = self._loop.create_task(self._work())
+        # Again: its thread may have been started after it was abandoned.
+        self._task.add_done_callback(lambda _: self.runner.close())
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
     async def _work(self) -> None:
-        try:
-            while True:  # until it is cancelled
-                chunk = await self.chunks.get()
-                self.begin(chunk)
-                self.finish(await self._run(chunk))
-        finally:
-            self.runner.close()  # again: its thread may have been started after it was abandoned
-
-    async def _run(self, chunk: Chunk) -> SystemFailure | None:
-        for task in self.runner.program.tasks(chunk):
-            if not self.may_start(chunk):
-                break
-            try:
-                result = await self.runner.run_async(task, chunk.id)
-            except AttemptAborted as aborted:
-                return aborted.failure
-            self.put_result(result)
-        return None
+        while True:  # until it is cancelled
+            chunk = await self.chunks.get()
+            with self.working(chunk) as tasks:
+                for task in tasks:
+                    self.put_result(await self.runner.run_async(task, chunk.id))
 
 
 class AsyncBackend(InProcessBackend[_AsyncLane]):
@@ -84,8 +64,8 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
         self._delivering = False
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(LoopThreads())
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(LoopThreads())
         self._thread = threading.Thread(target=self._run_loop, daemon=True, name="runyard-async")
         super().open(job, lane_status)
         self._thread.start()
@@ -94,14 +74,14 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
         self._sent.append((self._lanes[lane], chunk))
         if not self._delivering:  # waking the loop's thread is expensive: once for many chunks
             self._delivering = True
-            self._loop.call_soon_threadsafe(self._deliver)
+            self.loop.call_soon_threadsafe(self._deliver)
 
     def close(self) -> None:
         if not self._lanes:
             return
         for lane in self._lanes:
             lane.abandon()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         super().close()
 
@@ -112,14 +92,14 @@ class AsyncBackend(InProcessBackend[_AsyncLane]):
             lane.chunks.put_nowait(chunk)
 
     def _start_lane(self, number: int) -> _AsyncLane:
-        return _AsyncLane(number, self._program, self._lane_status, self._inbox, self._loop)
+        return _AsyncLane(number, self)
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        left = asyncio.all_tasks(self.loop)
         for task in left:
             task.cancel()
         if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
-        self._loop.close()
+            self.loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        self.loop.close()

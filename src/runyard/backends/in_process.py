@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import queue
 from abc import abstractmethod
-from contextlib import ExitStack
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import takewhile
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from runyard.attempt.context import follow_threads
 from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
 from runyard.attempt.output import StreamOutput, routed
-from runyard.attempt.program import Program
+from runyard.attempt.program import Program, ReadyTask
 from runyard.attempt.runner import Runner
-from runyard.attempt.system_failure import SystemFailure
+from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import (
+    AttemptResult,
+    AttemptResults,
     Chunk,
     Emission,
     Job,
     Loss,
     LossCause,
     Report,
-    Result,
-    Results,
 )
 from runyard.backends.base import Backend, Capabilities
 
@@ -41,7 +43,8 @@ class LaneMessage(NamedTuple):
     lane: int
     chunk: int
     done: int  # tasks of the chunk that have ended
-    content: Result | Emission | SystemFailure | None  # None or a failure: the chunk is finished
+    # None or a system failure: the chunk is finished
+    content: AttemptResult | Emission | SystemFailure | None
 
 
 class Inbox:
@@ -75,7 +78,7 @@ def _report(messages: list[LaneMessage]) -> Report:
     # A thread that outlives its task may still emit after the chunk's end.
     own = [each for each in messages if not isinstance(each.content, Emission)]
     lane, chunk, done, last = (own or messages)[-1]
-    results, emitted = Results.none(), list[Emission]()
+    results, emitted = AttemptResults.none(), list[Emission]()
     for _, _, _, content in messages:
         if isinstance(content, Emission):
             emitted.append(content)
@@ -91,37 +94,41 @@ def _report(messages: list[LaneMessage]) -> Report:
 class InProcessLane:
     """A lane and its runner. Once it is abandoned, nothing that it brings is taken in."""
 
-    def __init__(
-        self, number: int, program: Program, lane_status: LaneStatusFile, inbox: Inbox
-    ) -> None:
+    def __init__(self, number: int, backend: InProcessBackend[Any]) -> None:
         self.number = number
         self.abandoned = False
-        self.runner = Runner(program, number, lane_status, StreamOutput(), self.put)
-        self._lane_status = lane_status
-        self._inbox = inbox
+        self.lane_status = backend.lane_status
+        self.runner = Runner(backend.program, number, self.lane_status, StreamOutput(), self.put)
+        self._inbox = backend.inbox
         self._chunk = 0
         self._done = 0
 
-    def begin(self, chunk: Chunk) -> None:
-        """A chunk begins."""
+    @contextmanager
+    def working(self, chunk: Chunk) -> Iterator[Iterator[ReadyTask]]:
+        """The tasks of a chunk, while they may start; at the end of the block, it is finished."""
         self._chunk, self._done = chunk.id, 0
-
-    def may_start(self, chunk: Chunk) -> bool:
-        """Whether the next task of the chunk may start."""
-        return not self.abandoned and self._lane_status.stopped(self.number) < chunk.id
-
-    def finish(self, failure: SystemFailure | None = None) -> None:
-        """The chunk has ended."""
+        failure: SystemFailure | None = None
+        try:
+            yield takewhile(lambda _: self._may_start(chunk), self.runner.program.tasks(chunk))
+        except AttemptAborted as aborted:
+            failure = aborted.failure
         if not self.abandoned:
-            self.runner.rest()
+            self.rest()
             self.put(failure)
 
-    def put_result(self, result: Result) -> None:
+    def _may_start(self, chunk: Chunk) -> bool:
+        return not self.abandoned and self.lane_status.stopped(self.number) < chunk.id
+
+    def rest(self) -> None:
+        """A chunk has ended."""
+        self.runner.rest()
+
+    def put_result(self, result: AttemptResult) -> None:
         """An attempt has ended."""
         self._done += 1
         self.put(result)
 
-    def put(self, content: Result | Emission | SystemFailure | None) -> None:
+    def put(self, content: AttemptResult | Emission | SystemFailure | None) -> None:
         """Send a message to the engine."""
         if not self.abandoned:
             self._inbox.put(LaneMessage(self.number, self._chunk, self._done, content))
@@ -129,7 +136,7 @@ class InProcessLane:
     def abandon(self) -> None:
         """Take in nothing more from this lane, and call its task's `on_cancel` callbacks."""
         self.abandoned = True
-        if self._lane_status.read(self.number).task >= 0:
+        if self.lane_status.read(self.number).task >= 0:
             self.runner.context().cancel()
 
     def cancel(self) -> None:
@@ -146,7 +153,7 @@ class InProcessBackend(Backend, Generic[L]):
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self._stack = ExitStack()
         self._lanes: list[L] = []
 
@@ -155,28 +162,28 @@ class InProcessBackend(Backend, Generic[L]):
         """A new lane that waits for chunks."""
 
     def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        self._program = Program(job)
-        self._lane_status = lane_status
+        self.program = Program(job)
+        self.lane_status = lane_status
         self._stack.enter_context(routed())
         follow_threads()
         self._lanes = [self._start_lane(number) for number in range(self.lanes)]
 
     def poll(self, timeout: float) -> list[Report | Loss]:
-        return self._inbox.take(timeout)
+        return self.inbox.take(timeout)
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
-        if self._lane_status.read(lane) != status:
+        if self.lane_status.read(lane) != status:
             return
         old = self._lanes[lane]
         old.abandon()
         printed = old.runner.printed(status.task, status.attempt)
         old.cancel()
-        self._inbox.put(Loss.of(lane, status, cause, reason, printed=printed))
-        self._lane_status.clear(lane)
+        self.inbox.put(Loss.of(lane, status, cause, reason, printed=printed))
+        self.lane_status.clear(lane)
         self._lanes[lane] = self._start_lane(lane)
 
     def wake(self) -> None:
-        self._inbox.wake()
+        self.inbox.wake()
 
     def close(self) -> None:
         self._lanes = []

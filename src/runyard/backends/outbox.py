@@ -17,7 +17,14 @@ from time import perf_counter, sleep
 from runyard.attempt.memory import beyond_the_limit
 from runyard.attempt.process_state import ProcessState
 from runyard.attempt.system_failure import SystemFailure
-from runyard.attempt.wire import Emission, Report, Results, StateChange, encode_report, encode_rows
+from runyard.attempt.wire import (
+    AttemptResults,
+    Emission,
+    Report,
+    StateChange,
+    encode_report,
+    encode_rows,
+)
 from runyard.backends import tree
 from runyard.backends.channel import HEAD, LARGEST, MARK
 
@@ -38,8 +45,8 @@ class Outbox:
         self._sending = threading.Lock()
         self._busy = threading.Event()
         self._closed = False
-        self.results = Results.none()  # since the process was last known to be unchanged
-        self._trusted = Results.none()  # before that: what may be sent
+        self.results = AttemptResults.none()  # since the process was last known to be unchanged
+        self._trusted = AttemptResults.none()  # before that: what may be sent
         self._emitted: list[Emission] = []
         self._change: StateChange | None = None
         self.failure: SystemFailure | None = None  # why the rest of the chunk can't run
@@ -100,7 +107,7 @@ class Outbox:
                 self._send_in_parts(results, emitted, finished)
             self.flush_at = perf_counter() + FLUSH_SECONDS
 
-    def _send(self, results: Results, emitted: list[Emission], finished: bool) -> None:
+    def _send(self, results: AttemptResults, emitted: list[Emission], finished: bool) -> None:
         """Send these as one report, and drop them."""
         done = self._done + results.size
         data = encode_report(
@@ -119,7 +126,9 @@ class Outbox:
         self._trusted.drop(results)
         del self._emitted[: len(emitted)]  # the main thread may have appended to it
 
-    def _send_in_parts(self, results: Results, emitted: list[Emission], finished: bool) -> None:
+    def _send_in_parts(
+        self, results: AttemptResults, emitted: list[Emission], finished: bool
+    ) -> None:
         """Send one report, or several if it is too large for one; emissions first."""
         try:
             self._send(results, emitted, finished)
@@ -128,7 +137,7 @@ class Outbox:
                 raise
             if emitted:
                 part = (len(emitted) + 1) // 2
-                self._send_in_parts(Results.none(), emitted[:part], False)
+                self._send_in_parts(AttemptResults.none(), emitted[:part], False)
                 self._send_in_parts(results, emitted[part:], finished)
             else:
                 first, rest = results.halves()

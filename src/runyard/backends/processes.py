@@ -14,7 +14,6 @@ which task it was running. The pool of workers stays warm between the runs of on
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import time
@@ -40,8 +39,6 @@ from runyard.backends.worker import CHANNEL_CLOSED, CHUNK, JOB, REST
 from runyard.backends.worker_pool import WorkerHandle, WorkerPool
 from runyard.errors import BackendError
 from runyard.spec.hash_seed import workers_seed
-
-logger = logging.getLogger(__name__)
 
 close_pools = WorkerPool.warm.close
 """End the workers that wait for the next run of this process."""
@@ -97,7 +94,7 @@ class ProcessesBackend(Backend):
 
     def room(self, lane: int) -> int:
         worker = self._pool.workers[lane]
-        recycle = self._job.recycle if self._job else None
+        recycle = self._job.options.recycle if self._job else None
         if worker.ending is not None or worker.renewing:
             return 0
         if worker.sent.is_used_up(recycle):
@@ -173,14 +170,14 @@ class ProcessesBackend(Backend):
             # A task wrote into the middle of a report, which was sent while it ran.
             worker.channel.ignore()
             status = self._lane_status.read(worker.number)
-            self.end(worker.number, status, LossCause.WORKER_DIED, "garbled a report")
+            self.end(worker.number, status, LossCause.WORKER_DIED, "sent a garbled report")
             return False
         skipped, worker.channel.skipped = worker.channel.skipped, 0
         if skipped and not self._has_warned:
             self._has_warned = True
             self.notices.append(
                 "a task wrote to a file descriptor that it did not open, its worker's connection "
-                "to the engine: this was dropped"
+                "to the engine: the data was dropped"
             )
         for report in reports:
             self._early_deaths.reset()
@@ -245,7 +242,6 @@ class ProcessesBackend(Backend):
             printed = salvage(spool, Path(self._job.folder), status.task, status.attempt)
         else:
             remove_spool(spool)
-        logger.debug("lane %d: lost its worker: %s", worker.number, reason)
         self._ready.append(
             Loss.of(
                 worker.number, status, cause, reason,

@@ -12,11 +12,11 @@ from types import FrameType
 
 from runyard import clock
 from runyard.attempt.context import enter
-from runyard.attempt.lane_status import LaneStatus, LaneStatusFile
+from runyard.attempt.lane_status import LaneStatus
 from runyard.attempt.program import ReadyTask
 from runyard.attempt.runner import Runner
-from runyard.attempt.system_failure import AttemptAborted, SystemFailure
-from runyard.attempt.wire import Chunk, Emission, Failure, Job, Loss, LossCause, Report, Result
+from runyard.attempt.system_failure import SystemFailure
+from runyard.attempt.wire import AttemptResult, Chunk, Emission, Failure, Loss, LossCause, Report
 from runyard.backends.in_process import InProcessBackend, InProcessLane
 from runyard.errors import TaskTimeout
 
@@ -27,38 +27,29 @@ SLICE = 0.02
 class _SerialLane(InProcessLane):
     """The lane; it works while the engine polls."""
 
-    chunk: Chunk | None = None  # that it is at
+    is_working = False
 
-    def put(self, content: Result | Emission | SystemFailure | None) -> None:
-        if self.chunk is not None:  # else it comes from a thread that outlived its task
+    def put(self, content: AttemptResult | Emission | SystemFailure | None) -> None:
+        if self.is_working:  # else it comes from a thread that outlived its task
             super().put(content)
 
-    def start(self, chunk: Chunk) -> None:
-        """Begin with a chunk."""
-        self.chunk, self._tasks = chunk, self.runner.program.tasks(chunk)
-        self.begin(chunk)
+    def rest(self) -> None:
+        self.lane_status.idle(self.number)
 
-    def step(self) -> bool:
-        """Run the chunk's next task, or finish it; whether a task has failed."""
-        assert self.chunk is not None
-        failure: SystemFailure | None = None
-        task = next(self._tasks, None) if self.may_start(self.chunk) else None
-        if task is not None:
-            try:
-                made = self._run(task, self.chunk.id)
+    def work(self, chunk: Chunk) -> Iterator[bool]:
+        """Run a chunk, a task at a time; yields whether that task has failed."""
+        self.is_working = True
+        with self.working(chunk) as tasks:
+            for task in tasks:
+                made = self._run(task, chunk.id)
                 self.put_result(made)
-                return isinstance(made, Failure)
-            except AttemptAborted as aborted:
-                failure = aborted.failure
-        self._lane_status.idle(self.number)
-        self.put(failure)
-        self.chunk = None
-        return False
+                yield isinstance(made, Failure)
+        self.is_working = False
 
-    def _run(self, task: ReadyTask, chunk: int) -> Result:
+    def _run(self, task: ReadyTask, chunk: int) -> AttemptResult:
         before = enter(self.runner)
         try:
-            with _alarm(self.runner.timeout(task), self.runner):
+            with alarm(self.runner.timeout(task), self.runner):
                 return self.runner.run(task, chunk)
         finally:
             enter(before)
@@ -73,48 +64,44 @@ class SerialBackend(InProcessBackend[_SerialLane]):
     def __init__(self, lanes: int) -> None:  # noqa: ARG002
         super().__init__(1)
         self._chunks: deque[Chunk] = deque()
+        self._work: Iterator[bool] = iter(())  # on the current chunk
 
     @classmethod
     def default_workers(cls) -> int:
         return 1
-
-    def open(self, job: Job, lane_status: LaneStatusFile) -> None:
-        super().open(job, lane_status)
-        self._lane = self._lanes[0]
 
     def send(self, lane: int, chunk: Chunk) -> None:  # noqa: ARG002
         self._chunks.append(chunk)
 
     def poll(self, timeout: float) -> list[Report | Loss]:
         until = perf_counter() + SLICE
-        worked = False
-        while self._has_work() and perf_counter() < until:
-            worked = True
-            if self._lane.step():  # which may end the run
+        while perf_counter() < until:
+            has_failed = next(self._work, None)
+            if has_failed:  # which may end the run
                 break
-        return super().poll(0.0 if worked else timeout)
+            if has_failed is None:
+                if not self._chunks:
+                    break
+                self._work = self._lanes[0].work(self._chunks.popleft())
+        return super().poll(timeout)
 
     def end(self, lane: int, status: LaneStatus, cause: LossCause, reason: str) -> None:
         """Do nothing: while the engine can ask for it, no task is running."""
 
     def close(self) -> None:
         self._chunks.clear()
+        self._work = iter(())
         for lane in self._lanes:
-            lane.chunk = None
+            lane.is_working = False
             lane.runner.rest()
         super().close()
 
-    def _has_work(self) -> bool:
-        if self._lane.chunk is None and self._chunks:
-            self._lane.start(self._chunks.popleft())
-        return self._lane.chunk is not None
-
     def _start_lane(self, number: int) -> _SerialLane:
-        return _SerialLane(number, self._program, self._lane_status, self._inbox)
+        return _SerialLane(number, self)
 
 
 @contextmanager
-def _alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
+def alarm(seconds: float | None, runner: Runner) -> Iterator[None]:
     """Interrupt the task at its limit, if this thread receives signals."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield

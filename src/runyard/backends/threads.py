@@ -10,18 +10,13 @@ import contextvars
 import queue
 import threading
 
-from runyard.attempt.lane_status import LaneStatusFile
-from runyard.attempt.program import Program
-from runyard.attempt.system_failure import AttemptAborted, SystemFailure
 from runyard.attempt.wire import Chunk
-from runyard.backends.in_process import Inbox, InProcessBackend, InProcessLane
+from runyard.backends.in_process import InProcessBackend, InProcessLane
 
 
 class _ThreadLane(InProcessLane):
-    def __init__(
-        self, number: int, program: Program, lane_status: LaneStatusFile, inbox: Inbox
-    ) -> None:
-        super().__init__(number, program, lane_status, inbox)
+    def __init__(self, number: int, backend: ThreadsBackend) -> None:
+        super().__init__(number, backend)
         self.chunks: queue.SimpleQueue[Chunk | None] = queue.SimpleQueue()
         # A daemon: a thread that hangs must not keep the interpreter from exiting.
         self.thread = threading.Thread(
@@ -37,20 +32,10 @@ class _ThreadLane(InProcessLane):
 
     def _work(self) -> None:
         while not self.abandoned and (chunk := self.chunks.get()) is not None:
-            self.begin(chunk)
-            self.finish(self._run(chunk))
+            with self.working(chunk) as tasks:
+                for task in tasks:
+                    self.put_result(self.runner.run(task, chunk.id))
         self.runner.close()
-
-    def _run(self, chunk: Chunk) -> SystemFailure | None:
-        for task in self.runner.program.tasks(chunk):
-            if not self.may_start(chunk):
-                break
-            try:
-                result = self.runner.run(task, chunk.id)
-            except AttemptAborted as aborted:
-                return aborted.failure
-            self.put_result(result)
-        return None
 
 
 class ThreadsBackend(InProcessBackend[_ThreadLane]):
@@ -63,7 +48,7 @@ class ThreadsBackend(InProcessBackend[_ThreadLane]):
 
     def close(self) -> None:
         for lane in self._lanes:
-            if self._lane_status.read(lane.number).task >= 0:
+            if self.lane_status.read(lane.number).task >= 0:
                 lane.abandon()
             lane.chunks.put(None)
         for lane in self._lanes:
@@ -72,4 +57,4 @@ class ThreadsBackend(InProcessBackend[_ThreadLane]):
         super().close()
 
     def _start_lane(self, number: int) -> _ThreadLane:
-        return _ThreadLane(number, self._program, self._lane_status, self._inbox)
+        return _ThreadLane(number, self)

@@ -102,15 +102,15 @@ class WorkerProcess:
             self._failure = SystemFailure.of(error)
             return
         enter(self._runner)
-        self._memory = job.memory
-        limit_memory(job.memory)
-        if job.memory is not None:
+        self._memory = job.options.memory
+        limit_memory(self._memory)
+        if self._memory is not None:
             self._lane_status.leave(self._lane, max(0, resident() - self._resident))
         self._state.keep([0, *(self._spool.descriptors if self._spool is not None else [1, 2])])
         self._was_changed = self._had_threads = False
 
     def _make_runner(self, job: Job, lane_status: LaneStatusFile) -> Runner:
-        if job.capture:
+        if job.options.capture:
             with clear_errors("open the files for what tasks print"):
                 self._spool = SpoolOutput(Path(job.spool, f"{job.engine}-{self._lane}"))
         output, program = self._spool or OutputCapture(), Program(job, self._state.accepting)

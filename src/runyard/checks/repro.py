@@ -20,8 +20,11 @@ from runyard.attempt.output import OutputCapture
 from runyard.attempt.program import Program, TaskFunction
 from runyard.attempt.runner import Runner
 from runyard.attempt.wire import Chunk, Completed, Emission, Failure, Item, Job
-from runyard.errors import BadTarget, TaskTimeout, UsageError
+from runyard.backends.serial import alarm
+from runyard.errors import BadTarget, UsageError
+from runyard.spec.batch import encode_listed
 from runyard.spec.codec import decode
+from runyard.spec.options import Options
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
 from runyard.spec.status import CANCELLED
 from runyard.spec.task import Target
@@ -36,14 +39,11 @@ class Rerun:
         self.recorded = yard.recorded(name)
         self._number = number
         self._note = note
-        self._listed, self._content = None, None
         with yard.store.snapshot() as view:
             self.recorded.check_task(view, number)
             row = self.recorded.outcome(view, number)
-            if self.recorded.listed:
-                self._listed = self.recorded.task(view, number)
-                stored = view.task(self.recorded.id, number)
-                self._content = None if stored is None else stored.content
+            is_listed = self.recorded.listed
+            self._listed = self.recorded.task(view, number) if is_listed else None
             self._labels = self.recorded.labels(view, number)
         self.before = None if row is None or row.status == CANCELLED else row
         self.hash_seed = "" if row is None else hash_seed_of(self.recorded, row.worker >> 16)
@@ -59,21 +59,22 @@ class Rerun:
         load(target, root)  # an error here is not the task's
         self._announce()
         with tempfile.TemporaryDirectory(prefix="runyard-repro-") as folder:
-            return self._attempt(Path(folder), target, pdb=pdb)
+            return self._attempt(Path(folder), pdb=pdb)
 
-    def _attempt(self, folder: Path, target: Target, *, pdb: bool) -> OutcomeRow:
+    def _attempt(self, folder: Path, *, pdb: bool) -> OutcomeRow:
         lane_status = LaneStatusFile(folder / "lane_status", 1, create=True)
-        program = Program(self._job(folder, target))
+        program = Program(self._job(folder))
         runner = Runner(program, 0, lane_status, OutputCapture(), self._emitted)
         attempt = 0 if self.before is None else self.before.attempt
-        chunk = Chunk(1, 0, 0, [Item(self._number, attempt, self._content)])
+        content = None if self._listed is None else encode_listed(self._listed)
+        chunk = Chunk(1, 0, 0, [Item(self._number, attempt, content)])
         ready = next(iter(program.tasks(chunk)))
         if pdb:
             ready.target = _watched(ready.target)
         follow_threads()
         enter(runner)
         try:
-            with _signals_end_it(), _limit(None if pdb else self._timeout()):
+            with _signals_end_it(), alarm(None if pdb else self._timeout(), runner):
                 made = runner.run(ready)
         finally:
             enter(None)
@@ -104,15 +105,15 @@ class Rerun:
         )
         error = None if self.before is None else self.before.error
         if error is not None and ErrorInfo.decode(error).kind in ("WorkerDied", "TaskOutOfMemory"):
-            self._note("it killed its worker, and may kill this process, too")
+            self._note("this task killed its worker, and may kill this process too")
 
-    def _job(self, folder: Path, target: Target) -> Job:
+    def _job(self, folder: Path) -> Job:
         batch, options = self.recorded, self.recorded.options
         return Job(
             batch=batch.id,
             name=batch.name,
             seed=batch.row.seed,
-            target=None if batch.listed else (target.kind, target.ref),
+            target=batch.target,
             plan=batch.row.plan,
             functions={},
             codec=batch.codec,
@@ -122,9 +123,7 @@ class Rerun:
             engine=0,
             lane_status=str(folder / "lane_status"),
             spool=str(folder),
-            capture=False,
-            template=options.template,
-            chdir=options.chdir,
+            options=Options(capture=False, template=options.template, chdir=options.chdir),
         )
 
     def _emitted(self, emission: Emission) -> None:
@@ -147,15 +146,11 @@ def _watched(target: TaskFunction) -> TaskFunction:
             pdb.post_mortem(inside or trace)
             raise
 
-    def function(**params: Any) -> Any:
-        with look():
-            return target.function(**params)
-
     async def coroutine(**params: Any) -> Any:
         with look():
             return await target.function(**params)
 
-    watched: Callable[..., Any] = coroutine if target.is_coroutine else function
+    watched: Callable[..., Any] = coroutine if target.is_coroutine else look()(target.function)
     return msgspec.structs.replace(target, function=watched)
 
 
@@ -179,22 +174,3 @@ def _signals_end_it() -> Iterator[None]:
         if numbers[0] == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM) from None
         raise
-
-
-@contextlib.contextmanager
-def _limit(seconds: float | None) -> Iterator[None]:
-    """Interrupt the block after some seconds."""
-    if seconds is None:
-        yield
-        return
-
-    def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise TaskTimeout(f"ran longer than its limit of {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -114,9 +114,9 @@ def _check_log(path: Path, found: YardCheck) -> None:
         try:
             repair(path)
         except StoreError as error:
-            found.left.append(f"{path}: a torn tail of {size}: {error.message}")
+            found.left.append(f"{path}: {size} of an incomplete last line: {error.message}")
         else:
-            found.repaired.append(f"{path}: cut off {size} of a torn tail")
+            found.repaired.append(f"{path}: removed {size} of an incomplete last line")
     elif not report.ok:
         found.damaged_logs.append(f"{path}: {report.reason}")
 

@@ -15,15 +15,14 @@ from runyard.backends import backend_class
 from runyard.checks.outcomes import ShownOutcome, shown
 from runyard.errors import NotFound, UsageError
 from runyard.events import Event
-from runyard.reports.progress import Progress, show
-from runyard.reports.versions import MixedCode, mixed_code
+from runyard.reports.progress import ShowProgress, show
 from runyard.schedule.changed import present_code
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, digest_content
 from runyard.spec.status import CANCELLED
 from runyard.store.base import Snapshot, Transaction
 from runyard.store.rows import TaskRow
 from runyard.store.stored_batch import StoredBatch, encode_options
-from runyard.store.versions import hash_seed_of, outdated
+from runyard.store.versions import MixedCode, hash_seed_of, mixed_code, outdated
 from runyard.yard import Yard
 
 RUNS = 128
@@ -105,7 +104,7 @@ def verify(
     workers: int | None = None,
     *,
     codec: str = "msgpack",
-    progress: Progress = None,
+    progress: ShowProgress = None,
 ) -> Verified:
     """Rerun a sample of a batch on a backend; `sample` is as `read_sample` returns it."""
     yard.refuse_by_value(name)

@@ -8,6 +8,7 @@ import click
 
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.command import COUNT, codec_option, command, option
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.options import progress_option
 from runyard.cli.session import Session, style
 from runyard.cli.values import task_of
@@ -55,13 +56,13 @@ def repro(session: Session, task: str, pdb: bool, codec: str) -> int:
     own = hash_seed.own_seed()
     if before is None:
         session.note("there is no recorded outcome to compare it with")
-        return 0 if now.status == "completed" else 1
+        return 0 if now.status == "completed" else EXIT_FAILED
     if not same and rerun.hash_seed not in ("", own):
         session.note(
             f"recorded with {hash_seed.shown(rerun.hash_seed)}, rerun with {hash_seed.shown(own)}: "
             "the order of a set may cause the difference"
         )
-    return 0 if same else 1
+    return 0 if same else EXIT_FAILED
 
 
 def _repro_text(task: str, before: ShownOutcome | None, now: ShownOutcome) -> str:
@@ -109,20 +110,21 @@ def verify(session: Session, batch: str, sample: str, **given: Any) -> int:
     for cause in _causes(found):
         session.note(cause)
     session.answer(_verify_text(session, found), found.to_data())
-    return 1 if found.different else 0
+    return EXIT_FAILED if found.different else 0
 
 
 def _verify_text(session: Session, found: Verified) -> str:
     name, again = found.recorded.name, len(found.again)
+    total = count(found.recorded.row.total, "task")
+    reran = f"{name}: reran {again:,} of {total} on {found.backend}"
     if found.first is None:
-        total = count(found.recorded.row.total, "task")
-        same = style("all the same", fg="green")
-        return f"{name}: reran {again:,} of {total} on {found.backend}, {same}"
+        return f"{reran}, {style('all the same', fg='green')}"
     before, now = found.first
-    differ = style(f"{len(found.different):,} differ", fg="red")
+    different = len(found.different)
+    differ = style(f"{different:,} {'differs' if different == 1 else 'differ'}", fg="red")
     task = f"{name}/{found.different[0]}"
     return (
-        f"{name}: {differ} of {count(again, 'task')} rerun on {found.backend}; the first is {task}"
+        f"{reran}, {differ}; the first is {task}"
         f"\n{before.difference(now)}\n  next: {session.command('repro', task)}"
     )
 

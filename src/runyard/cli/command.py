@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from runyard.addresses import check
-from runyard.cli.session import DEFAULT_YARD, Session
+from runyard.addresses import DEFAULT_YARD, check
+from runyard.cli.session import Session
 from runyard.errors import UsageError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -44,8 +44,9 @@ def examples_of(*lines: str) -> str:
 def option(*names: str, **settings: Any) -> Decorator:
     """An option. Numbers are called N or X, and a default is shown unless it is a flag's."""
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange):
-        letter = "N" if isinstance(settings["type"], click.IntRange) else "X"
-        settings.setdefault("metavar", letter)
+        is_whole = isinstance(settings["type"], click.IntRange)
+        settings["type"].name = "whole number" if is_whole else "number"  # for click's errors
+        settings.setdefault("metavar", "N" if is_whole else "X")
     settings.setdefault("show_default", not isinstance(settings.get("default"), bool | None))
     return click.option(*names, **settings)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import codec_option, command, level_option, option
+from runyard.cli.exit_codes import EXIT_GATE
 from runyard.cli.results import note_mixed_code
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
+from runyard.format import plus_minus, show
 
 if TYPE_CHECKING:
     from runyard.reports.decision import Decision
     from runyard.stats.compare_result import Comparison
-
-EXIT_GATE = 4
 
 
 @command(
@@ -28,8 +28,8 @@ EXIT_GATE = 4
 )
 @click.argument("batch")
 @click.argument("other", required=False)
-@option("--by", metavar="K", help="Compare the values of this parameter, or variant or case.")
-@option("--metric", metavar="M", help="Compare this number that tasks return.")
+@option("--by", metavar="K", help="Compare by this parameter, by variant or by case.")
+@option("--metric", metavar="M", help="Compare this metric, a number that tasks return.")
 @option("--only", metavar="A,B", help="Compare only these values of K.")
 @option("--baseline", metavar="A", help="Compare each value with this one.  [default: every pair]")
 @option(
@@ -40,7 +40,7 @@ EXIT_GATE = 4
 @option(
     "--better",
     type=click.Choice(["higher", "lower"]),
-    help="Say which direction of the metric is better.",
+    help="Name the winner: the side with the higher, or lower, values.",
 )
 @option(
     "--interval",
@@ -112,14 +112,12 @@ def _lines(decision: Decision) -> list[str]:
         metrics = ", ".join(groups.metrics[:20])
         lines.append(f"not compared: choose a metric with --metric: {metrics}")
     for verdict in decision.verdicts:
-        said, colour = ("holds", "green") if verdict.holds else ("fails", "red")
+        said, colour = ("passed", "green") if verdict.holds else ("failed", "red")
         lines.append(f"{style(f'gate {said}', fg=colour)}: {verdict.text}")
     return lines
 
 
 def _table(found: list[Comparison]) -> str:
-    from runyard.stats.summary import show
-
     rows = [
         [
             c.a,
@@ -139,7 +137,5 @@ def _table(found: list[Comparison]) -> str:
 
 def figures(comparison: Comparison) -> list[str]:
     """Both means, the effect with its interval, and p."""
-    from runyard.stats.summary import plus_minus, show
-
     effect = plus_minus(comparison.effect, comparison.interval.half)
     return [show(comparison.mean_a), show(comparison.mean_b), effect, comparison.p_text]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from runyard.cli.command import command, yes_option
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import task_of
 from runyard.errors import NotFound
@@ -14,7 +15,7 @@ from runyard.format import count
 @command("runyard stop", "runyard stop walks")
 @click.argument("batch", required=False)
 def stop(session: Session, batch: str | None) -> None:
-    """Stop running engines once their current tasks end.
+    """Stop engines once their running tasks end.
 
     Without BATCH: every engine. `runyard resume` continues later.
     """
@@ -23,7 +24,7 @@ def stop(session: Session, batch: str | None) -> None:
     if not asked:
         raise NotFound("nothing is running" if batch is None else f"{batch} is not running")
     session.answer(
-        f"asked {count(asked, 'engine')} to stop after the current tasks", {"asked": asked}
+        f"asked {count(asked, 'engine')} to stop once running tasks end", {"asked": asked}
     )
 
 
@@ -47,8 +48,8 @@ def clear(session: Session, batch: str, yes: bool) -> int:
     with session.yard() as yard:
         done = yard.results(batch).stats.done
         outcomes = count(done, "outcome")
-        if not yes and not session.confirm_loss(f"this would delete {batch} and {outcomes}"):
-            return 1
+        if not yes and not session.confirm_loss(f"this would delete batch {batch} ({outcomes})"):
+            return EXIT_FAILED
         yard.clear(batch)
-    session.answer(f"deleted {batch} and {outcomes}", {"cleared": batch, "outcomes": done})
+    session.answer(f"deleted batch {batch} ({outcomes})", {"cleared": batch, "outcomes": done})
     return 0

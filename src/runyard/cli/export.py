@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from runyard.cli.applications import hooks_of
 from runyard.cli.command import codec_option, command, option, status_option
-from runyard.cli.session import DEFAULT_YARD, Session
-from runyard.doors import hooks_of
+from runyard.cli.session import Session
 from runyard.errors import NotFound, UsageError
 from runyard.format import count
 from runyard.reports.export import Outcomes
@@ -112,14 +112,13 @@ def report(
     """
     from runyard.reports.html import write_report
 
-    given = None if session.location == DEFAULT_YARD else session.place
     with session.yard() as yard:
         hooks = hooks_of(yard.recorded(batch))
         if hooks is not None:
             hooks.register_sections()
         path = write_report(
             yard.results(batch, codec=codec), yard.batch_folder(batch), output,
-            metrics=metrics, by=by, yard=given,
+            metrics=metrics, by=by, yard=session.location,
         )  # fmt: skip
     document = {"batch": batch, "path": str(path), "bytes": path.stat().st_size}
     session.answer(str(path if output else near(path)), document)

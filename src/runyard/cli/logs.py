@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.attempt.kept import STREAMS
 from runyard.cli.command import INDEX, command, option
 from runyard.cli.session import Session, style
 from runyard.cli.values import task_of
@@ -16,7 +17,6 @@ from runyard.plaintext import one_line
 if TYPE_CHECKING:
     from runyard.yard import Yard
 
-STREAMS = ("stdout", "stderr")
 ELSEWHERE = "too long for the store; see the file on the machine that ran the task"
 
 

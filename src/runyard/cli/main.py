@@ -12,57 +12,47 @@ import click
 
 from runyard import __version__, interrupts
 from runyard.addresses import masked, scrubbed
+from runyard.cli.applications import APPLICATIONS
+from runyard.cli.exit_codes import EXIT_CODES, EXIT_ENGINE, EXIT_SIGNAL, EXIT_USAGE, code_of
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.session import Session, style
 from runyard.errors import CodeChangedWarning, RunyardError
 
 SECTIONS = {
     "Run": {
-        "run": ("run", "Run a batch, or continue it."),
-        "resume": ("resume", "Continue a batch, or all unfinished ones."),
-        "retry": ("resume", "Rerun the failed tasks of a batch."),
-        "worker": ("resume", "Run tasks from a shared yard."),
-        "stop": ("control", "Stop running engines once their current tasks end."),
-        "cancel": ("control", "Cancel a batch or a task, even while it runs."),
+        "run": ("cli.run", "Run a batch, or continue it."),
+        "resume": ("cli.resume", "Continue a batch, or all unfinished ones."),
+        "retry": ("cli.resume", "Rerun the failed tasks of a batch."),
+        "worker": ("cli.resume", "Run tasks from a shared yard."),
+        "stop": ("cli.control", "Stop engines once their running tasks end."),
+        "cancel": ("cli.control", "Cancel a batch or a task, even while it runs."),
     },
     "Inspect": {
-        "status": ("status", "Show counts, progress, rate, time left and workers."),
-        "results": ("results", "Show outcomes, failures or summaries."),
-        "compare": ("compare", "Compare variants: effect, interval, significance."),
-        "logs": ("logs", "Show what a task printed and its events."),
-        "export": ("export", "Write outcomes to a file."),
-        "report": ("export", "Write a self-contained HTML report."),
+        "status": ("cli.status", "Show counts, progress, rate, time left and workers."),
+        "results": ("cli.results", "Show outcomes, failures or summaries."),
+        "compare": ("cli.compare", "Compare variants: effect, interval, significance."),
+        "logs": ("cli.logs", "Show what a task printed and its events."),
+        "export": ("cli.export", "Write outcomes to a file."),
+        "report": ("cli.export", "Write a self-contained HTML report."),
     },
     "Check": {
-        "repro": ("check", "Rerun one task in this process and compare."),
-        "verify": ("check", "Rerun a sample on another backend and compare."),
-        "doctor": ("upkeep", "Check the store and the logs; repair torn tails."),
+        "repro": ("cli.check", "Rerun one task in this process and compare."),
+        "verify": ("cli.check", "Rerun a sample on another backend and compare."),
+        "doctor": ("cli.upkeep", "Check the store and the logs; repair truncated logs."),
     },
     "Clean up": {
-        "clear": ("control", "Delete a batch: its record and its files."),
-        "gc": ("upkeep", "Remove old workspaces and leftovers; compact the store."),
+        "clear": ("cli.control", "Delete a batch: its record and its files."),
+        "gc": ("cli.upkeep", "Remove old workspaces and leftovers; compact the store."),
     },
-    "Applications": {
-        "letitride": ("letitride", "Let It Ride: simulated sessions, exact answers."),
-        "malice": ("malice", "A vote that one of seven agents wants to win at any cost."),
-        "queue": ("queue", "A task queue for agents, run by a background worker."),
-        "mcp": ("queue", "Serve the queue to an agent over MCP (stdio)."),
-    },
+    "Applications": APPLICATIONS,
 }
 """The module of each command, and its line in the help, which loads none of them."""
-
-EXIT_CODES = """\b
-Exit codes:
-  0 ok               4 gate failed           124 deadline
-  1 tasks failed     5 nothing found         130 interrupted
-  2 usage            75 budget reached       143 terminated
-  3 engine error"""
 
 
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
-    package=__package__,
+    package="runyard",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
@@ -114,9 +104,9 @@ def _call(session: Session, words: list[str]) -> int:
         return end.exit_code
     except (KeyboardInterrupt, click.Abort):
         session.note("\ninterrupted")
-        return 128 + signal.SIGINT
+        return EXIT_SIGNAL + signal.SIGINT
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
+        return code_of(end)
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -137,11 +127,11 @@ def _explain(session: Session, error: Exception) -> int:
     if isinstance(error, RunyardError):
         told |= {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
     elif isinstance(error, click.ClickException):
-        told |= {"message": error.format_message(), "hint": _usage(error), "exit_code": 2}
+        told |= {"message": error.format_message(), "hint": _usage(error), "exit_code": EXIT_USAGE}
     else:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "this is a bug in Runyard; set RUNYARD_DEBUG=1 to see the traceback"
-        told |= {"message": message, "hint": hint, "exit_code": 3}
+        told |= {"message": message, "hint": hint, "exit_code": EXIT_ENGINE}
     told |= {key: masked(told[key]) for key in ("message", "hint") if told[key]}
     session.note(f"{style('error:', fg='red', bold=True)} {told['message']}")
     if told["hint"]:
@@ -160,4 +150,4 @@ def _usage(error: click.ClickException) -> str | None:
 def _broken_pipe(session: Session) -> int:
     """The reader of our output has gone: end quietly."""
     session.abandon()
-    return 128 + signal.SIGPIPE
+    return EXIT_SIGNAL + signal.SIGPIPE

@@ -32,7 +32,7 @@ def option_flags(names: Iterable[str], *, defaults: bool = True) -> Decorator:
 
 def _flag(spec: OptionSpec, defaults: bool) -> Decorator:
     kind = spec.kind
-    return click.option(
+    return option(
         *spec.flags,
         spec.name,
         type=_type(kind),

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from runyard.backends import unopened
-from runyard.cli.running import EXIT_FAILED, final_document, say_result
+from runyard.cli.exit_codes import EXIT_FAILED
+from runyard.cli.running import final_document, say_result
 from runyard.cli.session import Session, style
-from runyard.format import count, duration
+from runyard.format import count, cut, duration, listed, plus_minus
 from runyard.preview import LOCAL, preview, recorded_result
 from runyard.reports.estimate import RunEstimate, estimate
-from runyard.schedule.budget import NAMED
 from runyard.spec.options import SPECS
-from runyard.stats.summary import plus_minus
 
 if TYPE_CHECKING:
     from runyard.reports.result import Result
@@ -34,8 +33,8 @@ def dry_run(session: Session, batch: Batch, *, fresh: bool, backend: str, worker
     counts = f"{count(found.total, 'task')}, {recorded:,} recorded, {left:,} left to run"
     lines = []
     for task, call, replicate in found.calls:
-        text = call if len(call) <= WIDTH else call[: WIDTH - 1] + "…"
-        lines.append(f"{task}  {text}" + ("" if replicate is None else f"  replicate {replicate}"))
+        note = "" if replicate is None else f"  replicate {replicate}"
+        lines.append(f"{task}  {cut(call, WIDTH)}{note}")
     if left > len(found.calls):
         lines.append(f"and {left - len(found.calls):,} more")
     if found.estimate.left < left:
@@ -81,9 +80,9 @@ def _estimate_lines(found: RunEstimate, batch: Batch) -> list[str]:
         budget = batch.options.budget
         limit = f" of a budget of {budget[name]:g}" if name in budget else ""
         lines.append(f"{name}: {plus_minus(each['sum'] or 0.0, half)} more{limit}")
-    listed = ", ".join(found.known[:NAMED]) + (", …" if len(found.known) > NAMED else "")
+    known = listed(found.known) or "none"
     lines += [
-        f"{name}: no outcome on record has this metric; there are: {listed or 'none'}"
+        f"{name}: no recorded outcome has this metric; the metrics are: {known}"
         for name in found.absent
     ]
     return lines

@@ -41,7 +41,7 @@ TRACE_LINES = 12
     "--metric",
     metavar="M",
     multiple=True,
-    help="Summarise this number that tasks return; repeat for more.",
+    help="Summarise this metric, a number that tasks return; repeat for more.",
 )
 @option("--failures", is_flag=True, help="Show failures, grouped by error and line.")
 @option("--offset", type=INDEX, default=0, show_default=False, help="Skip the first N.")

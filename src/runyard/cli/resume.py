@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runyard.cli.applications import hooks_of
 from runyard.cli.command import codec_option, command, option
+from runyard.cli.exit_codes import EXIT_SIGNAL, EXIT_USAGE, code_of
 from runyard.cli.options import (
     RESUME_FLAGS,
     option_flags,
@@ -14,24 +16,18 @@ from runyard.cli.options import (
     place_options_of_recorded,
 )
 from runyard.cli.running import (
-    EXIT_USAGE,
     WHY,
     carry_out,
-    code_of,
     hashing_as_recorded,
     show_notices,
 )
 from runyard.cli.session import Session
-from runyard.doors import hooks_of
 from runyard.errors import BadTarget, NotFound
 from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.worker import Turn
     from runyard.yard import Yard
-
-SIGNALLED = 128
-"""The first exit code that stands for a signal."""
 
 
 @command(
@@ -63,7 +59,7 @@ def resume(session: Session, batch: str | None, **where: Any) -> int:
                 told = {"class": "BadTarget", "message": error.message, "hint": error.hint}
                 session.document({"batch": name, "error": told})
                 continue
-            if code >= SIGNALLED:
+            if code >= EXIT_SIGNAL:
                 return code
             codes.append(code)
     if not codes and not by_value:

@@ -11,8 +11,9 @@ import click
 
 from runyard import modes
 from runyard.cli.command import COUNT, command, option, refuse_together, seed_option
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.options import RUN_FLAGS, fresh_options, option_flags, place_options
-from runyard.cli.running import EXIT_FAILED, carry_out, may_forget, show_notices
+from runyard.cli.running import carry_out, may_forget, show_notices
 from runyard.cli.session import Session
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _detach(session: Session, yard: Yard, batch: Batch, *, fresh: bool, **place:
             env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNYARD_YARD": session.location},
         )
     session.answer(
-        f"{name} runs in the background as process {process.pid}\n  output: {log}\n"
+        f"{name} is running in the background as process {process.pid}\n  output: {log}\n"
         f"  next: {session.command('status', name)}",
         {"batch": name, "pid": process.pid, "log": str(log)},
     )

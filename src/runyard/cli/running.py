@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from runyard.cli.exit_codes import (
+    EXIT_BUDGET,
+    EXIT_DEADLINE,
+    EXIT_FAILED,
+    EXIT_USAGE,
+    code_of,
+)
 from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
 from runyard.format import count
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     from runyard.store.stored_batch import StoredBatch
     from runyard.yard import Yard
 
-EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_DEADLINE = 1, 2, 75, 124
 GROUPS_SHOWN = 5
 IN_WORKERS = ("processes", "ray")
 """Backends whose tasks run outside of this process."""
@@ -53,11 +58,6 @@ def hashing_as_recorded(session: Session, recorded: StoredBatch, backend: str) -
         os.environ.pop(VARIABLE)
         if before is not None:
             os.environ[VARIABLE] = before
-
-
-def code_of(end: KeyboardInterrupt | SystemExit) -> int:
-    """The exit code of a run that a signal ended."""
-    return int(end.code or 0) if isinstance(end, SystemExit) else 128 + signal.SIGINT
 
 
 def carry_out(
@@ -115,7 +115,7 @@ def tell_result(session: Session, result: Result) -> int:
 def say_result(session: Session, result: Result) -> int:
     """Show a result as text, and return the exit code."""
     stats = result.stats
-    groups = result.failures() if stats.failed else []
+    groups = result.failures()
     unfinished = stats.total - stats.done
     unencodable = [group for group in groups if group.kind == "NotEncodable"]
     session.say(_summary(session, result, groups))
@@ -152,15 +152,21 @@ def final_document(result: Result) -> dict[str, Any]:
     }
 
 
-def _summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
-    """The result in a few lines, and the commands to use next."""
+def result_lines(result: Result, groups: list[FailureGroup]) -> list[str]:
+    """The state of a batch on one line; under it mixed code and the first kinds of failure."""
     from runyard.reports.versions import mixed_lines
 
     lines = [result.headline()]
     lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
     lines += ["  " + style(group.line(), fg="red") for group in groups[:GROUPS_SHOWN]]
     if len(groups) > GROUPS_SHOWN:
-        lines.append(f"  and {len(groups) - GROUPS_SHOWN} more kinds of failure")
+        lines.append(f"  and {count(len(groups) - GROUPS_SHOWN, 'more kind')} of failure")
+    return lines
+
+
+def _summary(session: Session, result: Result, groups: list[FailureGroup]) -> str:
+    """The result in a few lines, and the commands to use next."""
+    lines = result_lines(result, groups)
     digest = result.digest
     lines.append(f"  seed {result.seed}" + (f", digest {digest[:16]}" if digest else ""))
     if groups:

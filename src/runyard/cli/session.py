@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from runyard import interrupts
-from runyard.addresses import shown
+from runyard.addresses import DEFAULT_YARD, command, shown
 from runyard.errors import EngineError, NotFound, UsageError
 from runyard.plaintext import ascii_json, plain
 from runyard.spec.hash_seed import VARIABLE, own_seed
 
 if TYPE_CHECKING:
     from runyard.yard import Yard
-
-DEFAULT_YARD = ".runyard"
 
 # Random, so that foreign text can't contain it: escape sequences after it are our own.
 _MARK = f"\0{os.urandom(8).hex()}\0"
@@ -82,7 +80,8 @@ class Session:
         """Whether the user agrees to a loss; without a terminal, --yes is needed."""
         if sys.stdin is None or not sys.stdin.isatty():
             raise UsageError(
-                f"{loss}, and there is no terminal to confirm on", hint="pass --yes to delete"
+                f"{loss}; there is no terminal to ask for confirmation",
+                hint="pass --yes to delete without asking",
             )
         if click.confirm(painted(f"{loss} permanently. Continue?"), err=True):
             return True
@@ -167,11 +166,8 @@ class Session:
 
     def command(self, *words: str) -> str:
         """A command to run next, for the same yard."""
-        import shlex
-
-        given = self.location not in (DEFAULT_YARD, os.environ.get("RUNYARD_YARD"))
-        where = ["--yard", self.place] if given else []
-        return shlex.join(["runyard", *words, *where])
+        is_given = self.location != os.environ.get("RUNYARD_YARD")
+        return command(*words, location=self.location if is_given else None)
 
 
 class _Screen(io.TextIOBase, TextIO):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runyard.cli.command import command, option
+from runyard.cli.exit_codes import EXIT_ENGINE
 from runyard.cli.session import Session, style
 from runyard.format import count
 from runyard.format import size as byte_size
@@ -15,13 +16,12 @@ from runyard.spec import units
 if TYPE_CHECKING:
     from runyard.checks.upkeep import YardCheck
 
-EXIT_DAMAGE = 3
 SHOWN, LISTED = 20, 1000
 
 
 @command("runyard doctor", "runyard doctor --json")
 def doctor(session: Session) -> int:
-    """Check the store and the logs; repair torn tails.
+    """Check the store and the logs; repair truncated logs.
 
     Exit code 0: everything is intact or repaired; 3: something is damaged or can't be read. Users
     who may only read the yard are told what is left to repair.
@@ -41,7 +41,7 @@ def doctor(session: Session) -> int:
         "logs": found.logs,
     }
     session.answer("\n".join([*_lines(found), _verdict(session, found)]), document)
-    return 0 if found.is_whole else EXIT_DAMAGE
+    return 0 if found.is_whole else EXIT_ENGINE
 
 
 def _lines(found: YardCheck) -> list[str]:
@@ -59,7 +59,7 @@ def _verdict(session: Session, found: YardCheck) -> str:
     if found.store:
         return "damaged data is never reported as results; rerun the batch with --fresh"
     if found.damaged_logs:
-        return "the store is intact: a damaged log costs no outcome; move it away"
+        return "the store is intact and no outcome is lost; move the damaged log away"
     if found.unread:
         return "the store is intact; check the unread logs as a user who may read them"
     return f"{session.place} is intact: the store and {count(found.logs, 'audit log')}"
@@ -78,7 +78,7 @@ def _age(_context: click.Context, _parameter: click.Parameter, text: str) -> flo
     metavar="TIME",
     default="7d",
     callback=_age,
-    help="Remove what has not changed for this time: 12h, 7d.",
+    help="Remove only what has not changed for this long: 12h, 7d.",
 )
 @option("--dry-run", is_flag=True, help="Show what would be removed, without removing it.")
 def gc(session: Session, age: float, dry_run: bool) -> None:

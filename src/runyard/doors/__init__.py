@@ -1,7 +1,7 @@
 """Doors: one application each on top of the engine; they never import each other.
 
-A door whose batches get something of their own has a module `hooks`, which may define
-`register_sections()` for the HTML report and `collect(yard, name)` for files made of the outcomes.
+A door is one folder: its rules, its commands in `commands`, and what it adds to its own batches in
+`hooks`. `cli/applications.py` names its commands and describes `hooks`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from runyard.store.stored_batch import StoredBatch
-
-
-def hooks_of(stored: StoredBatch) -> ModuleType | None:
-    """The `hooks` of the door that a batch comes from, if there are any."""
-    place = stored.target.ref.partition(":")[0].split(".") if stored.target else []
-    if place[:2] != ["runyard", "doors"]:
-        return None
-    module = ".".join([*place[:3], "hooks"])
-    return None if find_spec(module) is None else import_module(module)
+from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

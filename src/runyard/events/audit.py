@@ -16,12 +16,11 @@ import json
 import os
 import re
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 from runyard import clock, faults
 from runyard.errors import (
@@ -75,101 +74,68 @@ class AuditReport:
 class AuditLog:
     """Appends records to a hash-chained JSONL file; safe with several threads and processes.
 
-    Opening it creates the file, or repairs a torn tail and adds a record of the repair.
+    Making one creates the file, or repairs a torn tail and adds a record of the repair.
     `redact` removes secrets from each record; by default, a `Redactor` for this environment.
     """
 
     def __init__(self, path: Path, *, redact: Callable[[Any], Any] | None = None) -> None:
         self.path = path
         self._redact = Redactor().redact if redact is None else redact
-        self._threads = threading.Lock()
         self._link = _Link()
         self._size = 0
-        self._fd = -1
-        self._pid = 0
-        self._open()
+        with self._locked():
+            pass
 
     def append(self, records: Iterable[dict[str, Any]]) -> None:
         """Write the records as one group: all of them, or none and an error."""
         bodies = [self._body(record) for record in records]
         if bodies:
-            with self._threads, self._locked():
-                self._write(bodies)
-
-    def close(self) -> None:
-        """Close the file; closing twice is safe."""
-        with self._threads:
-            self._close_file()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _open(self, *, again: bool = False) -> None:
-        try:
-            make_folder(self.path.parent)
-            self._fd = _descriptor(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        except OSError as error:
-            raise _failure(self.path, error) from error
-        self._pid = os.getpid()
-        try:
-            with self._locked():
-                if again and not self._size:  # earlier records were in the removed file
-                    self._write([self._body({"event": "AuditRestarted", "at": clock.now()})])
-        except BaseException:
-            self._close_file()
-            raise
-
-    def _close_file(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+            with self._locked() as fd:
+                self._write(fd, bodies)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the file exclusively, with `_size` and `_link` set to its end."""
-        if self._fd < 0:
-            raise StoreError(f"The audit log {self.path} is closed.")
-        removed = not self._is_at_its_place()
-        if removed or self._pid != os.getpid():
-            # A forked child shares the lock with its parent, so it opens the file again.
-            self._close_file()
-            self._open(again=removed)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+    def _locked(self) -> Iterator[int]:
+        """The file, locked exclusively, with `_size` and `_link` set to its end.
+
+        It is opened anew each time: threads and forked children would share an open file's lock,
+        and an open file may have been removed.
+        """
         try:
-            if os.fstat(self._fd).st_size != self._size:
-                self._catch_up()
-            yield
+            make_folder(self.path.parent)
+            fd = _descriptor(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise _failure(self.path, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            size = os.fstat(fd).st_size
+            if size != self._size:
+                self._catch_up(fd, size)
+            yield fd
         finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
 
-    def _is_at_its_place(self) -> bool:
-        try:
-            return os.path.samestat(os.fstat(self._fd), self.path.stat())
-        except FileNotFoundError:
-            return False
-
-    def _catch_up(self) -> None:
-        size = os.fstat(self._fd).st_size
-        end, self._link = _last_link(self._fd, size)
-        if end == 0 and not _is_torn_start(os.pread(self._fd, len(_FIRST_BYTES), 0)):
+    def _catch_up(self, fd: int, size: int) -> None:
+        known = self._size
+        end, self._link = _last_link(fd, size)
+        if end == 0 and not _is_torn_start(os.pread(fd, len(_FIRST_BYTES), 0)):
             raise StoreDamaged(
                 f"{self.path} is not an audit log: it holds none of its lines.",
                 hint="Move the file away, or give the log another path.",
             )
         self._size = end
         if end < size:
-            os.ftruncate(self._fd, end)
+            os.ftruncate(fd, end)
             repaired = {"event": "AuditRepaired", "at": clock.now(), "bytes": size - end}
-            self._write([self._body(repaired)])
+            self._write(fd, [self._body(repaired)])
+        elif known and not size:  # earlier records were in a file that was removed
+            self._write(fd, [self._body({"event": "AuditRestarted", "at": clock.now()})])
 
     def _body(self, record: dict[str, Any]) -> str:
         plain = self._redact(json_safe(record))
         return _encode({key: item for key, item in plain.items() if key not in _OWN_KEYS})[1:-1]
 
-    def _write(self, bodies: list[str]) -> None:
+    def _write(self, fd: int, bodies: list[str]) -> None:
         link, lines = self._link, []
         for body in bodies:
             comma = "," if body else ""
@@ -179,11 +145,11 @@ class AuditLog:
         group = memoryview(b"".join(lines))
         try:
             faults.point("audit")
-            written = os.write(self._fd, group)
+            written = os.write(fd, group)
             while written < len(group):
-                written += os.write(self._fd, group[written:])
+                written += os.write(fd, group[written:])
         except OSError as error:
-            os.ftruncate(self._fd, self._size)
+            os.ftruncate(fd, self._size)
             raise _failure(self.path, error) from error
         self._link = link
         self._size += len(group)
@@ -205,7 +171,7 @@ def read(
             if line.problem:
                 raise StoreDamaged(
                     f"The audit log {path} is damaged. {line.problem}",
-                    hint="`runyard doctor` says more.",
+                    hint="Run `runyard doctor` for details.",
                 )
             if line.seq <= after:
                 continue
@@ -230,7 +196,7 @@ def repair(path: Path) -> AuditReport:
     Changed lines above the tail stay as they are, and the report names the first of them.
     """
     before = verify(path)
-    AuditLog(path).close()
+    AuditLog(path)  # which cuts it off
     return replace(verify(path), torn_bytes=before.torn_bytes)
 
 
@@ -240,7 +206,7 @@ def _opened(path: Path) -> BinaryIO:
     except FileNotFoundError as error:
         if not path.is_symlink():
             raise
-        raise StoreError(f"can't read the audit log {path}: its link leads nowhere") from error
+        raise StoreError(f"can't read the audit log {path}: it is a broken link") from error
     except PermissionError as error:
         raise StoreForbidden(
             f"can't read the audit log {path}: {error.strerror}", hint="Ask its owner for access."
@@ -260,7 +226,9 @@ def _descriptor(path: Path, flags: int) -> int:
         if stat.S_ISREG(os.fstat(found).st_mode):
             return found
         os.close(found)
-    raise StoreDamaged(f"{path} is not an audit log: it is no regular file.", hint="Move it away.")
+    raise StoreDamaged(
+        f"{path} is not an audit log: it is not a regular file.", hint="Move it away."
+    )
 
 
 class _Line(NamedTuple):
@@ -285,7 +253,7 @@ def _walk(file: BinaryIO, size: int) -> Iterator[_Line]:
             continue
         problem = None
         if damaged:
-            problem = f"Line {damaged} is not what was written."
+            problem = f"Line {damaged} was altered."
         elif (int(match[2]), match[3].decode()) != (link.seq + 1, link.hash):
             problem = f"Line {number} does not continue the line before it."
         link = _Link(int(match[2]), match[4].decode())
@@ -305,9 +273,9 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
     torn = size - good_end
     head = os.pread(file.fileno(), len(_FIRST_BYTES), 0)
     if torn and not lines and not (head.strip(b"\0") and _is_torn_start(head)):
-        first_bad, reason = 1, f"None of its {size} bytes belongs to a line."
+        first_bad, reason = 1, f"It has {size} bytes, but no valid line."
     elif torn and reason is None:
-        reason = f"{torn} bytes after line {lines} are not a whole line."
+        reason = f"{torn} bytes after line {lines} are an incomplete line."
     return AuditReport(
         lines=lines, ok=reason is None, first_bad_line=first_bad, torn_bytes=torn, reason=reason
     )

@@ -59,8 +59,12 @@ class Subscription:
 
     def flush(self, timeout: float = _PATIENCE) -> bool:
         """Wait until the handler has processed all events queued so far; False on timeout."""
-        passed = self._mark()
-        return passed is None or passed.wait(timeout)
+        with self._lock:
+            if self._stopped or self._unstarted or self._thread is threading.current_thread():
+                return True
+            passed = threading.Event()
+            self._queue.put(passed)
+        return passed.wait(timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -91,21 +95,6 @@ class Subscription:
             return False
         return True
 
-    def _mark(self) -> threading.Event | None:
-        """Queue a marker to wait for; None if there is nothing to wait for."""
-        with self._lock:
-            if self._stopped or self._unstarted or self._thread is threading.current_thread():
-                return None
-            mark = threading.Event()
-            self._queue.put(mark)
-            return mark
-
-    def _join(self, timeout: float) -> bool:
-        if not self._thread.is_alive() or self._thread is threading.current_thread():
-            return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
-
     def _deliver(self) -> None:
         while (item := self._queue.get()) is not None:
             if isinstance(item, threading.Event):
@@ -132,7 +121,7 @@ class EventBus:
         self._history: deque[Event] = deque(maxlen=history)
         self._lock = threading.RLock()
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._leaving: list[Subscription] = []
+        self._leaving: list[threading.Thread] = []
         self._dropped_by_gone = 0
         self._closed = False
 
@@ -187,10 +176,10 @@ class EventBus:
             self._closed = True
             for each in self._subscriptions:
                 each.unsubscribe()
-            leaving = tuple(self._leaving)
-        for each in leaving:
-            finished &= each._join(max(0.0, deadline - clock.monotonic()))
-        return finished
+            leaving = [t for t in self._leaving if t is not threading.current_thread()]
+        for thread in leaving:
+            thread.join(max(0.0, deadline - clock.monotonic()))
+        return finished and not any(thread.is_alive() for thread in leaving)
 
     def __enter__(self) -> Self:
         return self
@@ -204,5 +193,5 @@ class EventBus:
                 return
             self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)
             self._dropped_by_gone += subscription.dropped
-            self._leaving = [s for s in self._leaving if s._thread.is_alive()]
-            self._leaving.append(subscription)
+            threads = [*self._leaving, subscription._thread]
+            self._leaving = [thread for thread in threads if thread.is_alive()]

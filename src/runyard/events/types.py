@@ -102,7 +102,7 @@ class TaskRetried(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(TaskEvent):
-    """The task failed for good, with this class of error at this place in its code."""
+    """The task failed permanently, with this class of error at this place in its code."""
 
     error: str
     message: str

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runyard.errors import NotFound, UsageError
-from runyard.format import count
+from runyard.format import count, listed
 from runyard.reports.columns import PADDED, TIMES
 from runyard.reports.coordinates import Codes, coordinate
 from runyard.reports.export import text_of
@@ -25,7 +25,7 @@ from runyard.spec.codec import encode
 from runyard.spec.names import did_you_mean
 from runyard.spec.plan import Plan
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
-from runyard.stats.compare import Kind, compare
+from runyard.stats.compare import IntervalKind, compare
 from runyard.stats.compare_many import Correction, adjusted, matches
 from runyard.stats.compare_result import About, Better, Comparison, Side
 from runyard.stats.moments import Moments
@@ -40,7 +40,6 @@ Pick = Callable[[Array, Any], Array]
 """The values of some tasks out of a column; the second argument stands where there is no task."""
 
 MOST_GROUPS = 200
-NAMED = 20  # how many values an error lists
 NO_TASK = 255
 """The status in places where a grown or shorter plan has no task."""
 
@@ -53,7 +52,7 @@ class CompareOptions(TypedDict, total=False):
     correction: Correction | None
     level: float
     better: Better | None  # None: neither direction is
-    interval: Kind
+    interval: IntervalKind
 
 
 class Part:
@@ -365,8 +364,7 @@ def _unique(labels: list[str]) -> list[str]:
 
 def _not_among(label: str, labels: Iterable[str]) -> NotFound:
     there = list(labels)
-    more = ", …" if len(there) > NAMED else ""
     return NotFound(
-        f"there is no {label!r}{did_you_mean(label, there)}",
-        hint=f"there are: {', '.join(there[:NAMED])}{more}",
+        f"there is no group {label!r}{did_you_mean(label, there)}",
+        hint=f"the groups are: {listed(there)}",
     )

@@ -86,7 +86,7 @@ def coordinate(known: dict[str, Coordinate], name: str) -> Coordinate:
     """The one of this name."""
     if name not in known:
         names = ", ".join(known) or "nothing: all tasks are alike"
-        raise NotFound(f"tasks don't differ by {name!r}", hint=f"they differ by: {names}")
+        raise NotFound(f"can't group tasks by {name!r}", hint=f"they vary by: {names}")
     return known[name]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from runyard.errors import UsageError
+from runyard.format import listed
 from runyard.reports.comparing import (
-    NAMED,
     Compared,
     CompareOptions,
     Groups,
@@ -104,5 +104,5 @@ def _only_metric(results: Sequence[Result], gates: bool) -> str | None:
         raise UsageError(f"the tasks of {who} return no numbers to compare")
     raise UsageError(
         f"{who} {'has' if len(results) == 1 else 'have'} {len(names)} metrics",
-        hint=f"choose one with --metric: {', '.join(names[:NAMED])}",
+        hint=f"choose one with --metric: {listed(names)}",
     )

@@ -14,11 +14,12 @@ from runyard.spec.fields import parts
 from runyard.spec.shown import jsonable
 from runyard.spec.status import Status
 
-BEFORE, AFTER = (
-    ("task", "status"),
-    ("attempt", "started", "seconds", "wait", "worker", "error", "message"),
-)
-"""Columns of every table, before and after those of the batch."""
+BEFORE = {"task": "int64", "status": "string"}
+AFTER = {
+    "attempt": "uint32", "started": "double", "seconds": "double", "wait": "double",
+    "worker": "int64", "error": "string", "message": "string",
+}  # fmt: skip
+"""Columns of every table, before and after those of the batch, with their Arrow types."""
 
 
 def outcome_document(outcome: Outcome, *, trace: bool = True) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from runyard.events import (
     Event,
     EventBus,
     Notice,
+    Progress,
     TaskEmitted,
     TaskFailed,
     TaskRetried,
     WorkerLost,
 )
-from runyard.events import Progress as ProgressEvent
-from runyard.format import count, duration, rate
+from runyard.format import count, cut, duration, plus_minus, rate
 from runyard.plaintext import one_line, plain
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-Progress = bool | Callable[[ProgressEvent], None] | None
+ShowProgress = bool | Callable[[Progress], None] | None
 """None: where stderr is a terminal. A function gets each progress event."""
 
 PLAIN_SECONDS = 2.0
@@ -47,7 +47,7 @@ ALERT_KIND = "alert"
 
 NAME_WIDTH = 24
 BAR_WIDTHS = (8, 40)
-Parts = list[tuple[str, str]]
+StyledParts = list[tuple[str, str]]
 """Pieces of a line with their styles, the most important first."""
 
 
@@ -65,7 +65,7 @@ class ProgressView(ABC):
 @contextlib.contextmanager
 def show(
     bus: EventBus,
-    progress: Progress,
+    progress: ShowProgress,
     seen_as: Callable[[Event], Event] = lambda event: event,
 ) -> Iterator[None]:
     """Show a run's progress while this lasts; `seen_as` may change what is shown of an event."""
@@ -82,7 +82,7 @@ def show(
         view.close()
 
 
-def _view(progress: Progress) -> ProgressView | None:
+def _view(progress: ShowProgress) -> ProgressView | None:
     if callable(progress):
         return CallbackView(progress)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -95,11 +95,11 @@ def _view(progress: Progress) -> ProgressView | None:
 class CallbackView(ProgressView):
     """Hands progress events to a function."""
 
-    def __init__(self, function: Callable[[ProgressEvent], None]) -> None:
+    def __init__(self, function: Callable[[Progress], None]) -> None:
         self._function = function
 
     def handle(self, event: Event) -> None:
-        if isinstance(event, ProgressEvent):
+        if isinstance(event, Progress):
             self._function(event)
 
 
@@ -115,7 +115,7 @@ class PlainView(ProgressView):
 
     def handle(self, event: Event) -> None:
         self._batch = event.batch
-        if isinstance(event, ProgressEvent):
+        if isinstance(event, Progress):
             if time.monotonic() >= self._next:
                 self._pause = min(60.0, self._pause * 1.5)
                 self._next = time.monotonic() + self._pause
@@ -133,7 +133,8 @@ class PlainView(ProgressView):
 
     def _count_alerts(self) -> None:
         if self._alerts > PLAIN_ALERTS:
-            self._print(f"and {self._alerts - PLAIN_ALERTS:,} more failures or alerts")
+            more = self._alerts - PLAIN_ALERTS
+            self._print(f"and {count(more, 'more message')}")
         self._alerts = 0
 
     def _print(self, text: str) -> None:
@@ -149,7 +150,7 @@ class LiveView(ProgressView):
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._started: BatchStarted | None = None
-        self._last: ProgressEvent | None = None
+        self._last: Progress | None = None
         self._end: BatchFinished | BatchStopped | None = None
         self._alert = ""
         self._begin = time.monotonic()
@@ -159,7 +160,7 @@ class LiveView(ProgressView):
             if isinstance(event, BatchStarted):
                 self._started = event
                 self._begin = time.monotonic()
-            elif isinstance(event, ProgressEvent):
+            elif isinstance(event, Progress):
                 self._last = event
             elif isinstance(event, BatchFinished | BatchStopped):
                 self._end = event
@@ -217,7 +218,7 @@ class LiveView(ProgressView):
             line.append(" · " if number else "", style="dim").append(text, style=look)
         return line
 
-    def _parts(self, total: int) -> Parts:
+    def _parts(self, total: int) -> StyledParts:
         if self._end is not None:
             parts = [*_counts(self._end, total), (f"in {duration(self._end.seconds)}", "")]
             if isinstance(self._end, BatchStopped):
@@ -234,14 +235,14 @@ class LiveView(ProgressView):
         return [*parts, (count(last.workers, "worker"), "dim")]
 
 
-Counts = ProgressEvent | BatchFinished | BatchStopped
+Counts = Progress | BatchFinished | BatchStopped
 
 
 def _done(counts: Counts) -> int:
     return counts.completed + counts.failed + counts.cancelled
 
 
-def _counts(counts: Counts, total: int) -> Parts:
+def _counts(counts: Counts, total: int) -> StyledParts:
     """How far a batch is; while it runs, with its rate and the time left."""
     parts = [(f"{_done(counts):,}/{total:,}", "")]
     for name, words, look in (
@@ -251,7 +252,7 @@ def _counts(counts: Counts, total: int) -> Parts:
     ):
         if number := getattr(counts, name, 0):
             parts.append((f"{number:,} {words}", look))
-    if isinstance(counts, ProgressEvent):
+    if isinstance(counts, Progress):
         if counts.rate:
             parts.append((rate(counts.rate), ""))
         if counts.eta is not None and _done(counts) < total:
@@ -259,7 +260,7 @@ def _counts(counts: Counts, total: int) -> Parts:
     return parts
 
 
-def fit(parts: Parts, width: int) -> tuple[Parts, int]:
+def fit(parts: StyledParts, width: int) -> tuple[StyledParts, int]:
     """The parts that fit beside the smallest bar, and the width left for the bar."""
     kept = list(parts)
     while len(kept) > 1 and _length(kept) + 1 + BAR_WIDTHS[0] > width:
@@ -267,11 +268,11 @@ def fit(parts: Parts, width: int) -> tuple[Parts, int]:
     return kept, width - 1 - _length(kept)
 
 
-def _length(parts: Parts) -> int:
+def _length(parts: StyledParts) -> int:
     return sum(len(text) for text, _ in parts) + 3 * (len(parts) - 1)
 
 
-def progress_line(event: ProgressEvent) -> str:
+def progress_line(event: Progress) -> str:
     """The progress of a batch, on one line."""
     first, *rest = (text for text, _ in _counts(event, event.total))
     share = 100 * _done(event) / event.total if event.total else 100.0
@@ -283,8 +284,6 @@ def progress_line(event: ProgressEvent) -> str:
 
 def metric_text(name: str, mean: float, half: float) -> str:
     """A metric's mean so far, with its interval."""
-    from runyard.stats.summary import plus_minus
-
     return f"{one_line(name)} {plus_minus(mean, half)}"
 
 
@@ -292,6 +291,15 @@ def started_line(event: BatchStarted) -> str:
     """The start of a run, on one line."""
     tasks, workers = count(event.total, "task"), count(event.workers, "worker")
     return f"{tasks} on {workers} ({event.backend}), seed {event.seed}"
+
+
+def ended_line(event: BatchFinished | BatchStopped) -> str:
+    """The end of a run, on one line."""
+    counts = [
+        f"{n:,} {s}" for s in ("completed", "failed", "cancelled") if (n := getattr(event, s))
+    ]
+    how = "finished" if isinstance(event, BatchFinished) else f"stopped ({event.reason})"
+    return f"{how} after {duration(event.seconds)}: {', '.join(counts) or 'no outcome'}"
 
 
 def alert(event: Event) -> str | None:
@@ -310,8 +318,7 @@ def alert(event: Event) -> str | None:
 
 
 def _clip(text: str, width: int) -> str:
-    shown = one_line(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    return cut(one_line(text), width)
 
 
 def _first_line(text: str) -> str:

@@ -19,6 +19,7 @@ from runyard.spec.digest import digest
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, decoding_stored, digest_content
 from runyard.spec.plan import Plan
 from runyard.spec.status import FINAL_STATES, Status
+from runyard.spec.task import Target
 from runyard.store.base import Snapshot, Store
 from runyard.store.stored_batch import StoredBatch, known, lost
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from runyard.reports.columns import Columns
     from runyard.reports.coordinates import Coordinate
     from runyard.reports.metrics import Group
-    from runyard.reports.versions import MixedCode
     from runyard.store.rows import EngineRow
+    from runyard.store.versions import MixedCode
 
 By = Sequence[str] | str | None
 MOST_GROUPS, MOST_METRICS = 20, 6
@@ -45,9 +46,9 @@ class Outcome:
     status: Status
     params: dict[str, Any]
     labels: dict[str, Any]  # its coordinates in words: parameters, variant, case, replicate
-    value: Any  # what it returned; of a failed task, what its error brought, if anything
+    value: Any  # what it returned; for a failed task, the value of its error, if any
     error: ErrorInfo | None
-    attempt: int  # errors of its own that came before
+    attempt: int  # number of earlier errors of the task
     started: float  # wall time
     seconds: float
     wait: float  # from the batch's start to its own
@@ -70,7 +71,9 @@ class Stats:
     failed: int
     cancelled: int
     seconds: float  # during which at least one engine ran it, over all resumes
-    rate: float  # outcomes a second: now where an engine runs it, otherwise over the whole run
+    rate: (
+        float  # outcomes per second: current while an engine runs it, otherwise over the whole run
+    )
     eta: float | None  # seconds until the rest is done, while an engine runs it
     workers: int
 
@@ -169,6 +172,11 @@ class Result:
                 raise NotFound(f"task {self.name}/{task} has no outcome")
             return self._outcome(view, recorded, row)
 
+    def target_of(self, task: int) -> Target:
+        """What a task calls."""
+        with self._reading() as (view, recorded):
+            return recorded.target or recorded.task(view, task).target
+
     def rows(self) -> Iterator[OutcomeRow]:
         """Outcomes as they are stored, in task order."""
         with self._reading() as (view, recorded):
@@ -182,15 +190,15 @@ class Result:
 
     @property
     def mixed_code(self) -> MixedCode:
-        """The functions of which several versions made outcomes, with how many each made."""
-        from runyard.reports.versions import mixed_code
+        """Functions with outcomes from several versions, and the number from each."""
+        from runyard.store.versions import mixed_code
 
         with self._reading() as (view, recorded):
             return mixed_code(view, recorded)
 
     @cached_property
     def columns(self) -> Columns:
-        """The outcomes as arrays, as of the first time this is asked for."""
+        """The outcomes as arrays, as of the first access."""
         from runyard.reports.columns import read_columns
 
         return read_columns(self)
@@ -213,7 +221,7 @@ class Result:
         return summarise(self, wanted, [by] if isinstance(by, str) else by)
 
     def to_polars(self) -> polars.DataFrame:
-        """A row a task that has an outcome; a column for each parameter and each metric."""
+        """A row for each task with an outcome; a column for each parameter and each metric."""
         from runyard.reports.tables import to_polars
 
         return to_polars(self)
@@ -234,6 +242,8 @@ class Result:
     def failures(self) -> list[FailureGroup]:
         """Failures grouped by error and line, the most frequent first."""
         with self._reading() as (view, recorded):
+            if not recorded.row.failed:
+                return []
             return group_failures(_all_rows(view, recorded, Status.FAILED))
 
     def headline(self) -> str:
@@ -357,7 +367,7 @@ def _all_rows(
         yield row
     if count != expected:
         raise StoreDamaged(
-            f"{expected} outcomes of {recorded.name} were recorded, {count} are there",
+            f"{expected} outcomes of {recorded.name} were recorded, but {count} are there",
             hint="run `runyard doctor`",
         )
 

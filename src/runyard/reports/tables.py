@@ -128,16 +128,11 @@ def _heads(result: Result) -> tuple[list[str], list[str]]:
 def kinds(result: Result) -> dict[str, str]:
     """The kind of each column, in order."""
     labels, fields = _heads(result)
-    axes = result.coordinates.values()
-    found = {"task": "int64", "status": "string"}
-    found |= {head: _kind(axis) for head, axis in zip(labels, axes, strict=True)}
+    of_labels = map(_kind, result.coordinates.values())
     held = result.columns.fields.values()
-    found |= {
-        head: "double" if kind in NUMERIC else "string"
-        for head, kind in zip(fields, held, strict=True)
-    }
-    found |= {"attempt": "uint32", "started": "double", "seconds": "double", "wait": "double"}
-    return found | {"worker": "int64", "error": "string", "message": "string"}
+    of_fields = ("double" if kind in NUMERIC else "string" for kind in held)
+    own = [*zip(labels, of_labels, strict=True), *zip(fields, of_fields, strict=True)]
+    return {**BEFORE, **dict(own), **AFTER}
 
 
 def _kind(axis: Coordinate) -> str:

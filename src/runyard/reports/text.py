@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from runyard.format import cut, plus_minus, show
 from runyard.plaintext import one_line
 from runyard.reports.export import text_of
 
@@ -43,7 +44,7 @@ def aligned(
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Collection[int]) -> str:
     shown = []
     for position, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        text = cell if len(cell) <= width else cell[: width - 1] + "…"
+        text = cut(cell, width)
         shown.append(text.rjust(width) if position in numbers else text.ljust(width))
     return (" " * _GAP).join(shown).rstrip()
 
@@ -56,7 +57,7 @@ def summary_rows(groups: Sequence[Group]) -> SummaryTable:
         for group in groups
         for metric, summary in group.summaries.items()
     ]
-    heads = [*labels, "metric", "mean", "sd", "min", "5 %", "median", "95 %", "max", "n"]
+    heads = [*labels, "metric", "mean", "sd", "min", "5%", "median", "95%", "max", "n"]
     first = len(labels) + 1
     return SummaryTable(heads, cells, range(first, len(heads)))
 
@@ -79,8 +80,6 @@ def notebook_html(
 
 
 def _figures(summary: Summary) -> list[str]:
-    from runyard.stats.summary import plus_minus, show
-
     if not summary.count:
         return ["–"] * 7 + ["0"]
     moments, interval, rate = summary.moments, summary.interval(), summary.rate

@@ -2,32 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from typing import NamedTuple
-
-from runyard.store.base import Snapshot
-from runyard.store.stored_batch import StoredBatch
-from runyard.store.versions import mixed
-
-
-class CodeVersion(NamedTuple):
-    """One version of a function, and how many of the batch's outcomes it made."""
-
-    fingerprint: str
-    since: float  # when it was first seen, as wall time
-    outcomes: int
-
-
-MixedCode = dict[str, list[CodeVersion]]
-"""By function, the oldest version first."""
-
-
-def mixed_code(view: Snapshot, recorded: StoredBatch) -> MixedCode:
-    """The functions of which several versions made outcomes."""
-    return {
-        name: [CodeVersion(v.fingerprint, v.since, made) for v, made in versions]
-        for name, versions in mixed(view, recorded).items()
-    }
+from runyard.format import count, moment
+from runyard.store.versions import MixedCode
 
 
 def mixed_lines(found: MixedCode) -> list[str]:
@@ -35,11 +11,8 @@ def mixed_lines(found: MixedCode) -> list[str]:
     lines = []
     for name, versions in found.items():
         parts = [
-            f"{v.outcomes:,} by {v.fingerprint[:8]} (since {_moment(v.since)})" for v in versions
+            f"{count(v.outcomes, 'outcome')} from {v.fingerprint[:8]} (since {moment(v.since)})"
+            for v in versions
         ]
-        lines.append(f"mixed code: {name} has changed between outcomes; {', '.join(parts)}")
+        lines.append(f"mixed code: {len(versions)} versions of {name}: {', '.join(parts)}")
     return lines
-
-
-def _moment(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from runyard.errors import MetricMissing
+from runyard.format import count, listed
 from runyard.spec.codec import decode_as
 from runyard.spec.fields import leaves
 from runyard.spec.option_kinds import TASKS, TIMES, UNITS
@@ -25,9 +26,6 @@ from runyard.stats.moments import Moments
 
 FIRST = 10
 """Completed tasks after which a metric that none of them returned is an error."""
-
-NAMED = 20
-"""How many metrics an error lists."""
 
 
 class Budget:
@@ -94,7 +92,7 @@ class Budget:
 
     @property
     def shown(self) -> tuple[str, float, float] | None:
-        """The metric that progress shows: its name, mean, and half of its 95 % interval."""
+        """The metric that progress shows: its name, mean, and half of its 95% interval."""
         moments = None if self._shown is None else self._metrics[self._shown]
         if self._shown is None or moments is None or moments.count < 2:
             return None
@@ -110,12 +108,10 @@ class Budget:
     def error(self, batch: str, missing: str) -> MetricMissing:
         """The error for a missing metric."""
         known = list(self._found)
-        tasks = (
-            "1 completed task" if self._completed == 1 else f"{self._completed:,} completed tasks"
-        )
-        listed = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+        tasks = count(self._completed, "completed task")
+        some = listed(known)
         close = _closest(missing, [name for name in known if name != missing])
-        returned = "returned as a finite number" if missing in self._found else "returned"
+        problem = "not a finite number in" if missing in self._found else "missing from"
         wanted, option = "`until`", "--until …"
         if missing in self._budget:
             wanted, option = "the budget", f"--budget {close}=…"
@@ -123,10 +119,10 @@ class Budget:
             wanted, option = "the running mean", f"--metric {close}"
         go_on = f"`runyard resume {batch} {option}` continues"
         return MetricMissing(
-            f"{wanted} needs the metric {missing!r}, which none of {tasks} of {batch} {returned}",
-            hint=f"their metrics: {listed or 'none, they return no numbers'}"
+            f"{wanted} needs the metric {missing!r}, which is {problem} the {tasks} of {batch}",
+            hint=f"their metrics: {some or 'none, they return no numbers'}"
             + (f"\ndid you mean {close!r}? {go_on}" if close else "")
-            + "\nwhat is recorded is kept",
+            + "\nrecorded outcomes are kept",
         )
 
     def _left(self, name: str, elapsed: float) -> float:

@@ -19,13 +19,15 @@ from runyard.spec.outcome import OutcomeRow, Printed
 from runyard.store.base import Store, Transaction
 from runyard.store.stored_batch import StoredBatch
 
-Record = Callable[[HeldClaim, OutcomeRow, Printed | None], None]
+RecordOutcome = Callable[[HeldClaim, OutcomeRow, Printed | None], None]
 
 
 class Cancelling:
     """The engine's side: ends tasks that are to be cancelled, wherever they are."""
 
-    def __init__(self, run: Run, ready: ReadyQueue, in_flight: InFlight, record: Record) -> None:
+    def __init__(
+        self, run: Run, ready: ReadyQueue, in_flight: InFlight, record: RecordOutcome
+    ) -> None:
         self._run = run
         self._ready = ready
         self._in_flight = in_flight

@@ -15,6 +15,7 @@ from runyard.attempt.load import load
 from runyard.backends import runs_in_engine
 from runyard.errors import BadTarget, CodeChangedWarning, CodeHasChanged
 from runyard.events import CodeChanged, Notice
+from runyard.format import count
 from runyard.schedule.cancelling import refuse_running
 from runyard.schedule.retries import requeue
 from runyard.schedule.sharing import targets
@@ -23,7 +24,6 @@ from runyard.spec.fingerprint import examine
 from runyard.spec.options import Changed
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot, Store, Transaction
-from runyard.store.rows import BatchRow
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import outdated
 
@@ -42,15 +42,11 @@ class CodeChange(NamedTuple):
     """Recorded outcomes that were made by other code."""
 
     event: CodeChanged
-    tasks: list[int]
+    again: list[int]  # the tasks that run again for it
 
 
-class Settled(NamedTuple):
-    """How a change of code was settled."""
-
-    events: list[CodeChanged]
-    again: list[int]  # tasks whose outcome was forgotten
-    row: BatchRow | None = None  # the batch as it is now, where that changed
+Settled = tuple[StoredBatch, CodeChange | None]
+"""A batch as it is once the change of its code is settled, and the change."""
 
 
 def warn(text: str) -> None:
@@ -86,7 +82,7 @@ def edited_meanwhile(batch: str, code: Code) -> list[Notice]:
     code.edited.extend(files)
     text = (
         f"{' and '.join(files)}: edited while the batch ran; workers that started after that have "
-        "loaded the new code, and outcomes of this run may be of either"
+        "loaded the new code, so outcomes of this run may come from either version"
     )
     warn(text)
     return [Notice(batch=batch, text=text, level="warning")]
@@ -138,24 +134,24 @@ def find_change(
         return None
     functions, tasks = list(found), sorted(set().union(*found.values()))
     one = len(tasks) == 1
-    count = "1 outcome was" if one else f"{len(tasks):,} outcomes were"
-    text = f"the code of {' and '.join(functions)} has changed since {count} recorded"
+    made = count(len(tasks), "outcome was", "outcomes were")
+    text = f"the code of {' and '.join(functions)} has changed since {made} recorded"
     if changed == "refuse":
         raise CodeHasChanged(
             f"{recorded.name}: {text}",
-            hint="keep them with --changed keep, run their tasks again with --changed rerun "
-            "(in Python changed=…), or choose another name",
+            hint="keep them with --changed keep, rerun their tasks with --changed rerun "
+            "(in Python: changed=…), or choose another name",
         )
     if changed == "rerun":
-        text += "; its task runs again" if one else "; their tasks run again"
+        text += "; rerunning its task" if one else "; rerunning their tasks"
     else:
         text += f"; {'it is' if one else 'they are'} kept"
-        text += ' (to run again: --changed rerun, or changed="rerun" in Python)'
+        text += ' (to rerun: --changed rerun, or changed="rerun" in Python)'
     event = CodeChanged(
         batch=recorded.name, text=text, level="warning", functions=functions,
         outcomes=len(tasks), action=changed,
     )  # fmt: skip
-    return CodeChange(event, tasks)
+    return CodeChange(event, tasks if changed == "rerun" else [])
 
 
 def settle_changes(
@@ -163,10 +159,9 @@ def settle_changes(
 ) -> Settled:
     """Keep outcomes that other code made, forget them so that their tasks run again, or refuse."""
     change = find_change(tx, recorded, code, changed)
-    if change is None:
-        return Settled([], [])
-    if changed == "keep":
-        return Settled([change.event], [])
+    if change is None or not change.again:
+        return recorded, change
     refuse_running(tx, store, recorded)
-    again = requeue(tx, recorded, change.tasks)
-    return Settled([change.event], again, tx.batch_by_id(recorded.id))
+    again = requeue(tx, recorded, change.again)
+    row = tx.batch_by_id(recorded.id)
+    return recorded if row is None else StoredBatch(row), change._replace(again=again)

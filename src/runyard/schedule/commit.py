@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from runyard import clock, faults
 from runyard.errors import ClaimLost, StoreDamaged, StoreError
+from runyard.format import count
 from runyard.schedule import policy
 from runyard.schedule.mailbox import (
     ClaimReply,
@@ -210,10 +211,10 @@ class Committer:
             return
         rows = sum(len(group.rows) for group in writes.groups)
         if rows:
-            log.debug("%s: committed %d outcomes", self._run.name, rows)
+            log.debug("%s: committed %s", self._run.name, count(rows, "outcome"))
         for reply in claims:
             if reply.claim is not None:
-                log.debug("%s: claimed %d tasks", self._run.name, reply.claim.size)
+                log.debug("%s: claimed %s", self._run.name, count(reply.claim.size, "task"))
 
 
 def _tasks(groups: list[OutcomeGroup]) -> list[int]:

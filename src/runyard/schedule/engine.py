@@ -25,7 +25,6 @@ from runyard.events import (
     Redactor,
     RunDescribed,
 )
-from runyard.modes import make_folder
 from runyard.schedule.changed import edited_meanwhile
 from runyard.schedule.ending import End
 from runyard.schedule.loop import Loop
@@ -132,9 +131,9 @@ class Engine:
             stack.callback(self._store.relax)
             stack.callback(lambda: self._sign_off(loop))
             stack.callback((lanes := self._make_lane_status()).close, remove=True)
-            audit = stack.enter_context(self._audit_log())
+            audit = self._audit_log(self._batch_folder)
             run, history = self._make_run(lanes)
-            self._writer = writer = Writer(run, audit, self._task_audit())
+            self._writer = writer = Writer(run, audit, self._task_audit)
             writer.start()
             stack.callback(lambda: self._close_writer(writer, end, begin))
             stack.callback(self._backend.close)
@@ -208,14 +207,14 @@ class Engine:
 
     def _job(self, lanes: LaneStatusFile) -> Job:
         """The batch as lanes need to know it."""
-        batch, options = self._batch, self._batch.options
+        batch = self._batch
         assert self._engine is not None
-        target, code = batch.target, self._code.fingerprints
+        code = self._code.fingerprints
         return Job(
             batch=batch.id,
             name=batch.name,
             seed=batch.row.seed,
-            target=None if target is None else (target.kind, target.ref),
+            target=batch.target,
             plan=batch.row.plan,
             functions=self._functions,
             codec=batch.codec,
@@ -225,18 +224,7 @@ class Engine:
             engine=self._engine,
             lane_status=str(lanes.path),
             spool=str(lanes.path.parent),
-            timeout=options.timeout,
-            budget=options.budget,
-            memory=options.memory,
-            capture=options.capture,
-            keep=options.keep,
-            template=options.template,
-            chdir=options.chdir,
-            recycle=options.recycle,
-            cpus=options.cpus,
-            gpus=options.gpus,
-            resources=options.resources,
-            runtime_env=options.runtime_env,
+            options=batch.options,
             code={ref: each for ref, each in code.items() if ref not in self._functions},
         )
 
@@ -267,8 +255,8 @@ class Engine:
         if before in ("", now):
             return []
         text = (
-            f"the outcomes on record were made with {shown(before)}, further ones with "
-            f"{shown(now)}: those that depend on the order of a set may differ "
+            f"recorded outcomes were made with {shown(before)}, new ones with "
+            f"{shown(now)}: outcomes that depend on the order of a set may differ "
             "(start Python with PYTHONHASHSEED=0)"
         )
         return [Notice(batch=self._batch.name, text=text)]
@@ -312,7 +300,7 @@ class Engine:
         except StoreAway:
             if self.signal is None:
                 raise
-            text = "the database does not answer; what was recorded is kept"
+            text = "the database does not respond; recorded outcomes are kept"
             self._publish(Notice(batch=self._batch.name, text=text, level="warning"))
 
     def _check_metrics(self, budget: Budget | None, end: End) -> None:
@@ -326,17 +314,8 @@ class Engine:
     def _batch_folder(self) -> Path:
         return batch_folder(self._folder, self._batch)
 
-    def _audit_log(self) -> AuditLog:
-        make_folder(self._batch_folder)
-        return AuditLog(self._batch_folder / "events.jsonl", redact=self._redactor.redact)
+    def _audit_log(self, folder: Path) -> AuditLog:
+        return AuditLog(folder / "events.jsonl", redact=self._redactor.redact)
 
-    def _task_audit(self) -> Callable[[int], AuditLog] | None:
-        if not self._batch.options.audit_tasks:
-            return None
-
-        def log(task: int) -> AuditLog:
-            path = task_folder(self._batch_folder, task, 0).parent / "events.jsonl"
-            make_folder(path.parent)
-            return AuditLog(path, redact=self._redactor.redact)
-
-        return log
+    def _task_audit(self, task: int) -> AuditLog:
+        return self._audit_log(task_folder(self._batch_folder, task, 0).parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runyard import clock
 from runyard.errors import StoreDamaged
+from runyard.format import count
 from runyard.schedule import policy
 from runyard.schedule.lifecycle import Lifecycle
 from runyard.schedule.ready_queue import HeldClaim
@@ -113,7 +114,7 @@ class ClaimFeeder:
         self._dry_rounds = self._dry_rounds + 1 if is_last else 0
         if self._dry_rounds > DRY_ROUNDS and pending:
             raise StoreDamaged(
-                f"{pending} tasks of {self._run.name} have no outcome, and no engine holds them",
+                f"no engine holds {count(pending, 'unfinished task')} of {self._run.name}",
                 hint="the store is damaged: run `runyard doctor`",
             )
 

@@ -24,6 +24,7 @@ from runyard.events import (
     TaskRetried,
     WorkerLost,
 )
+from runyard.format import count
 from runyard.schedule import policy
 from runyard.schedule.cancelling import Cancelling
 from runyard.schedule.in_flight import InFlight, SentChunk
@@ -235,7 +236,7 @@ class Lifecycle:
         if loss.shared:  # it may be innocent: run it alone before judging it
             self._suspects.add(loss.task)
         if not loss.shared and not survives_crash(self._run.options, crashes):
-            reason = f"its worker was lost {crashes} times, the last time {loss.reason}"
+            reason = f"its worker died {count(crashes, 'time')} (last: {loss.reason})"
             row = self._row(loss, reason)
             self._end(claim, row, ErrorInfo.decode(row.error or b""), loss.printed)
             return
@@ -319,8 +320,8 @@ class Lifecycle:
         if refused.tasks:  # else only what they printed
             self._run.publish(ResultsRefused(batch=self._run.name, tasks=refused.tasks))
             self._run.warn(
-                f"{len(refused.tasks)} results came too late and were refused: "
-                "another engine has taken these tasks over"
+                f"{count(len(refused.tasks), 'result')} came too late and were discarded: another "
+                "engine has taken over these tasks"
             )
 
     def _row(self, loss: Loss, reason: str) -> OutcomeRow:

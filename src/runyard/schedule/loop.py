@@ -137,10 +137,10 @@ class Loop:
         if change is None or self._told_change:
             return
         self._told_change = True
-        then = "it was put back" if change.is_undone else "its worker was replaced"
+        then = "it was restored" if change.is_undone else "its worker was replaced"
         self._run.warn(
-            f"task {change.task} changed what all tasks of a worker share ({change.what}); {then}, "
-            "and what may have seen the change ran again"
+            f"task {change.task} changed state that all tasks of a worker share ({change.what}); "
+            f"{then}, and tasks that may have been affected were rerun"
         )
 
     def _note_failure(self, failure: SystemFailure | None) -> None:
@@ -148,7 +148,7 @@ class Loop:
         if failure is None or self._failure is not None:
             return
         self._failure = failure
-        self._run.warn(f"no further tasks are started: {failure.error().message}")
+        self._run.warn(f"no new tasks are started: {failure.error().message}")
         self.stop()
 
     # What others ask

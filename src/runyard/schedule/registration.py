@@ -60,34 +60,34 @@ def put_on_record(
     found_code = code_of(batch, found, backend)
     code = found_code.fingerprints
 
-    def record(tx: Transaction) -> tuple[Registered, Settled]:
+    def record(tx: Transaction) -> tuple[list[str], Settled]:
         grown = batch
         if batch.options.until is not None:
             grown = as_grown(batch, tx.batch(batch.record_name))
-        enrolled = register(tx, grown, root=root, code=code)
-        recorded = StoredBatch(enrolled.row)
-        return enrolled, settle_changes(tx, store, recorded, code, batch.options.changed)
+        row, notices = register(tx, grown, root=root, code=code)
+        changed = batch.options.changed
+        return notices, settle_changes(tx, store, StoredBatch(row), code, changed)
 
-    enrolled, settled = store.write(record)
-    name = enrolled.row.name
-    notices = [Notice(batch=name, text=text) for text in enrolled.notices]
-    notices += edited_notices(name, found_code.edited)
-    return _start(enrolled.row, found_code, settled, notices)
+    notices, settled = store.write(record)
+    return _start(settled, found_code, notices)
 
 
 def go_on(store: Store, recorded: StoredBatch, code: Code, changed: Changed) -> Start:
     """Continue a stored batch whose code is now this."""
     now = code.fingerprints
     settled = store.write(lambda tx: settle_changes(tx, store, recorded, now, changed))
-    return _start(recorded.row, code, settled, edited_notices(recorded.name, code.edited))
+    return _start(settled, code)
 
 
-def _start(row: BatchRow, code: Code, settled: Settled, notices: Sequence[Event]) -> Start:
-    for event in settled.events:
-        if event.action == "keep":
-            warn(event.text)
-    recorded = StoredBatch(settled.row or row)
-    return Start(recorded, code, [*notices, *settled.events], settled.again)
+def _start(settled: Settled, code: Code, notices: Sequence[str] = ()) -> Start:
+    recorded, change = settled
+    events: list[Event] = [Notice(batch=recorded.name, text=text) for text in notices]
+    events += edited_notices(recorded.name, code.edited)
+    if change is None:
+        return Start(recorded, code, events)
+    if change.event.action == "keep":
+        warn(change.event.text)
+    return Start(recorded, code, [*events, change.event], change.again)
 
 
 def register(tx: Transaction, batch: Batch, *, root: str, code: dict[str, str]) -> Registered:
@@ -151,7 +151,7 @@ def _grow_list(tx: Transaction, recorded: StoredBatch, batch: Batch) -> list[str
                 recorded.name, f"task {row.task} ({task.name or task.target.ref}) differs"
             )
     if len(batch.listed) < len(known):
-        raise _changed(recorded.name, f"{len(known)} tasks are recorded, now {len(batch.listed)}")
+        raise _changed(recorded.name, f"tasks: recorded {len(known):,}, now {len(batch.listed):,}")
     if len(batch.listed) == len(known):
         return []
     _add(tx, recorded.id, batch, len(known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import cache
 
-from runyard.spec.batch import decode_listed
+from runyard.spec.batch import targets_of
 from runyard.spec.outcome import decoding_stored
 from runyard.spec.task import Target
 from runyard.store.base import Snapshot
@@ -37,7 +37,7 @@ def targets(view: Snapshot, row: BatchRow) -> set[Target]:
     if recorded.target is not None:
         return {recorded.target}
     with decoding_stored(f"the tasks of {row.name}"):
-        return {decode_listed(task.content).target for task in view.tasks(row.id)}
+        return targets_of(task.content for task in view.tasks(row.id))
 
 
 def by_value(view: Snapshot, row: BatchRow) -> str | None:

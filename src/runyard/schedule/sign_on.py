@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,8 @@ from runyard.store.base import Store, Transaction
 from runyard.store.rows import Claim
 from runyard.store.stored_batch import StoredBatch
 from runyard.store.versions import extended, hash_seed_of
+
+log = logging.getLogger(__name__)
 
 
 class SignedOn(NamedTuple):
@@ -43,7 +44,10 @@ class Presence:
 
     def sign_on(self) -> SignedOn:
         """Take the batch up; engines that have died are cleared away first."""
-        return self._store.write(self._sign_on)
+        backend = self._backend
+        signed_on = self._store.sign_on(backend.name, backend.lanes, self._take_up)
+        log.info("%s: engine %d signed on", self._batch.name, signed_on.engine)
+        return signed_on
 
     def sign_off(self, engine: int, claims: list[Claim]) -> None:
         """Release what this engine still holds, and leave."""
@@ -56,22 +60,9 @@ class Presence:
             if row is not None and row.pending:  # else it counts up to its last outcome
                 row = row.ran_until(self._time(), clock.pauses)
                 tx.update_batch(row.id, seconds=row.seconds, counted=row.counted)
-            tx.sign_off(engine)
 
-        try:
-            self._store.write(leave)
-        finally:
-            self._store.release_liveness(engine)
-
-    def _sign_on(self, tx: Transaction) -> SignedOn:
-        backend = self._backend
-        engine = tx.sign_on(socket.gethostname(), os.getpid(), backend.name, backend.lanes)
-        self._store.acquire_liveness(engine)  # before others can see it and take it for dead
-        try:
-            return self._take_up(tx, engine)
-        except BaseException:
-            self._store.release_liveness(engine)
-            raise
+        self._store.sign_off(engine, leave)
+        log.info("%s: engine %d signed off", self._batch.name, engine)
 
     def _take_up(self, tx: Transaction, engine: int) -> SignedOn:
         sweep_dead_engines(tx, self._store, self._folder)

@@ -10,6 +10,7 @@ from types import FrameType
 from runyard import interrupts
 from runyard.attempt import forked
 from runyard.attempt.runner import StopNow
+from runyard.format import count
 from runyard.schedule.ending import End
 from runyard.schedule.loop import Loop
 
@@ -55,8 +56,7 @@ class Signals:
         is_first, self.first = self.first is None, self.first or number
         if is_first and self.loop is not None and not self._ends:
             self.loop.stop(End.INTERRUPTED)
-            running = self.loop.running
-            tasks = "1 running task" if running == 1 else f"{running} running tasks"
+            tasks = count(self.loop.running, "running task")
             again = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             self._tell(f"finishing {tasks}; {again} again to stop at once")
             return

@@ -9,6 +9,7 @@ import psutil
 
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.backends import runs_in_engine
+from runyard.format import count
 from runyard.modes import make_folder
 from runyard.schedule.retries import survives_crash
 from runyard.spec.outcome import ErrorInfo, OutcomeRow
@@ -73,7 +74,7 @@ def _charge(tx: Transaction, engine: EngineRow, status: LaneStatus) -> None:
         return
     earlier = tx.attempts(batch.id, task)
     crashes = 1 + sum(row.crash for row in earlier)
-    reason = f"the engine that ran it died {crashes} times"
+    reason = f"the engine that ran it died {count(crashes, 'time')}"
     error = ErrorInfo("WorkerDied", reason, "", "").encode()
     if survives_crash(StoredBatch(batch).options, crashes):
         row = AttemptRow(batch.id, task, len(earlier) + 1, 1, error, engine.started, 0.0)

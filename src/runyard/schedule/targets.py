@@ -85,5 +85,5 @@ def _check_command(target: Target, names: set[str]) -> None:
         raise BadSpec(
             f"the command uses {{{missing[0]}}}, which has no value",
             hint=f"give it one with --set {missing[0]}=… or --grid {missing[0]}=…; "
-            f"for braces that the shell is to see, write {{{{{missing[0]}}}}}",
+            f"for literal braces, write {{{{{missing[0]}}}}}",
         )

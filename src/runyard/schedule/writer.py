@@ -8,8 +8,8 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 
 from runyard.errors import StoreConflict, StoreError, StoreFull, StoreUnready
 from runyard.events import AuditLog, Event, to_record
@@ -35,9 +35,7 @@ MAX_BYTES = 64 * 1024 * 1024
 class Writer:
     """Writes for one engine, in a thread of its own."""
 
-    def __init__(
-        self, run: Run, audit: AuditLog, task_audit: Callable[[int], AuditLog] | None
-    ) -> None:
+    def __init__(self, run: Run, audit: AuditLog, task_audit: Callable[[int], AuditLog]) -> None:
         self._run = run
         self._committer = Committer(run)
         self._audit = audit
@@ -266,28 +264,22 @@ class Writer:
             self._run.backend.wake()
 
     def _write_to_audit(self, events: list[Event]) -> None:
-        records = [record for event in events if (record := to_record(event))]
-        if records:
-            self._audit.append(records)
-            self._write_to_task_audits(events)
-
-    def _write_to_task_audits(self, events: list[Event]) -> None:
-        if self._task_audit is None:
+        self._audit.append(map(to_record, events))
+        if not self._run.options.audit_tasks:
             return
-        with ExitStack() as stack:
-            logs: dict[int, AuditLog] = {}
-            for event in events:
-                task = getattr(event, "task", None)
-                if task is not None:
-                    if task not in logs:
-                        logs[task] = stack.enter_context(self._task_audit(task))
-                    logs[task].append([to_record(event)])
+        by_task = defaultdict[int, list[Event]](list)
+        for event in events:
+            task = getattr(event, "task", None)
+            if task is not None:
+                by_task[task].append(event)
+        for task, of_task in by_task.items():
+            self._task_audit(task).append(map(to_record, of_task))
 
 
 def _unexpected(error: Exception) -> StoreError:
     failure = StoreError(
         f"recording failed: {type(error).__name__}: {error}",
-        hint="what was recorded is kept; run `runyard resume` to continue",
+        hint="recorded outcomes are kept; run `runyard resume` to continue",
     )
     failure.__cause__ = error
     return failure

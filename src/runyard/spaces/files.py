@@ -47,7 +47,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         if error.errno in DISK_FULL:
             raise StoreFull(f"no room left on the disk for {path}") from error
         raise UsageError(
-            f"{path} can't be written: {error.strerror or error}", hint="choose another place"
+            f"{path} can't be written: {error.strerror or error}", hint="choose another path"
         ) from error
 
 

@@ -106,13 +106,18 @@ def flatten(root: Path) -> None:
     """Let the owner into every folder, and lift those that lie too deep for a walk to the top."""
     top = os.open(root, _FOLDER)
     try:
-        lifted = _open_below(top, top, 1)
+        lifted = ["."]
         while lifted:
-            folder = os.open(lifted.pop(), _FOLDER, dir_fd=top)
-            try:
-                lifted += _open_below(top, folder, 2)
-            finally:
-                os.close(folder)
+            for place, folders, _, here in os.fwalk(lifted.pop(), dir_fd=top):
+                for name in folders:
+                    if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+                        os.chmod(name, stat.S_IRWXU, dir_fd=here)
+                if place.count("/") + 1 >= DEPTH:
+                    names = [f".lifted-{secrets.token_hex(8)}" for _ in folders]
+                    for name, new in zip(folders, names, strict=True):
+                        os.rename(name, new, src_dir_fd=here, dst_dir_fd=top)
+                    lifted += names
+                    folders.clear()
     finally:
         os.close(top)
 
@@ -197,24 +202,3 @@ def _forced(found: Found) -> int:
         raise OutOfReach(f"the folder {found.path[:200]!a} can't be read") from error
     finally:
         os.close(place)
-
-
-def _open_below(top: int, folder: int, depth: int) -> list[str]:
-    """Let the owner into what is below a folder; the new names of what was lifted."""
-    lifted: list[str] = []
-    for name in list(_names(folder)):
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if not stat.S_ISDIR(status.st_mode):
-            continue
-        if stat.S_IMODE(status.st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(name, stat.S_IRWXU, dir_fd=folder)
-        if depth == DEPTH:
-            lifted.append(f".lifted-{secrets.token_hex(8)}")
-            os.rename(name, lifted[-1], src_dir_fd=folder, dst_dir_fd=top)
-            continue
-        below = os.open(name, _FOLDER, dir_fd=folder)
-        try:
-            lifted += _open_below(top, below, depth + 1)
-        finally:
-            os.close(below)
-    return lifted

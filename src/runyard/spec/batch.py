@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 import msgspec
 
 from runyard.errors import BadSpec
-from runyard.spec.codec import CODECS, decode, encode, list_head
+from runyard.spec.codec import CODECS, decode, encode
 from runyard.spec.fingerprint import fingerprint
 from runyard.spec.names import did_you_mean, safe_name, slug
 from runyard.spec.option_kinds import integer
@@ -141,7 +140,7 @@ def batch(
     """Every variant on every case, `replicates` times each.
 
     Variants and cases are dicts of parameters. With `common_random_numbers`, replicate r of a case
-    sees the same random stream under every variant, so variants compare in pairs.
+    sees the same random stream under every variant, so variants can be compared in pairs.
     """
     axes = []
     for role, values in (("variant", variants), ("case", cases)):
@@ -201,23 +200,9 @@ def tasks(
 
 def encode_listed(task: ListedTask) -> bytes:
     """A listed task as stored."""
-    head, tail = _around(task.target, task.after, task.priority, task.timeout, task.retries)
-    return head + encode(task.params) + encode(task.name) + tail
-
-
-# When tasks are added by the thousand, the same few settings recur.
-@lru_cache(maxsize=256, typed=True)
-def _around(
-    target: Target,
-    after: tuple[int, ...],
-    priority: int,
-    timeout: float | None,
-    retries: int | None,
-) -> tuple[bytes, bytes]:
-    """What comes before and after the parameters and the name."""
-    settings = list(after), priority, timeout, retries
-    head = list_head(3 + len(settings)) + encode([target.kind, target.ref])
-    return head, b"".join(map(encode, settings))
+    content = [task.target.kind, task.target.ref], task.params, task.name
+    settings = task.after, task.priority, task.timeout, task.retries
+    return _pack((*(msgspec.Raw(encode(each)) for each in content), *settings))
 
 
 def decode_listed(data: bytes) -> ListedTask:
@@ -226,9 +211,16 @@ def decode_listed(data: bytes) -> ListedTask:
     return ListedTask(Target(*target), params, name, tuple(after), *rest)
 
 
+_pack = msgspec.msgpack.Encoder().encode
 _settings = msgspec.msgpack.Decoder(
     tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw, msgspec.Raw, int, float | None, int | None]
 )
+
+
+def targets_of(contents: Iterable[bytes]) -> set[Target]:
+    """The targets of stored tasks; each is decoded once, the rest is not."""
+    encoded = {bytes(_settings.decode(content)[0]) for content in contents}
+    return {Target(*decode(target)) for target in encoded}
 
 
 def settings_of(data: bytes) -> tuple[int, float | None, int | None]:
@@ -246,7 +238,8 @@ def _grid(
     common_random_numbers: bool,
     codec: str,
 ) -> Batch:
-    target, functions, options = _target(fn)
+    target, functions = _target(fn)
+    options = Options().with_(**defaults_of(fn if callable(fn) else None))
     fixed = dict(params or {})
     plan = Plan(
         fixed, axes, _REPLICATES.read(replicates), common_random_numbers=common_random_numbers
@@ -272,14 +265,14 @@ def _grid(
     return Batch(target, plan, (), *_checked(name, seed, codec), options, functions)
 
 
-def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]], Options]:
+def _target(fn: Callee) -> tuple[Target, dict[str, Callable[..., Any]]]:
+    """What to call, and the function itself if it travels by value."""
     if isinstance(fn, Target):
-        return fn, {}, Options()
+        return fn, {}
     if isinstance(fn, str):
-        return Target.parse(fn), {}, Options()
+        return Target.parse(fn), {}
     target = Target.of(fn)
-    functions = {target.ref: fn} if target.kind == "value" else {}
-    return target, functions, Options().with_(**defaults_of(fn))
+    return target, {target.ref: fn} if target.kind == "value" else {}
 
 
 def _settle(
@@ -288,7 +281,7 @@ def _settle(
     options: Options,
     functions: dict[str, Callable[..., Any]],
 ) -> ListedTask:
-    target, by_value, _ = _target(task.call)
+    target, by_value = _target(task.call)
     for ref, function in by_value.items():
         if functions.setdefault(ref, function) is not function:
             target = Target("value", f"{ref}#{len(functions)}")
@@ -317,7 +310,8 @@ def _settle(
 
 def _refuse_cycles(listed: Sequence[ListedTask]) -> None:
     try:
-        TopologicalSorter({number: task.after for number, task in enumerate(listed)}).prepare()
+        followers = {number: task.after for number, task in enumerate(listed) if task.after}
+        TopologicalSorter(followers).prepare()
     except CycleError as error:
         names = " → ".join(repr(listed[number].name) for number in error.args[1])
         raise BadSpec(

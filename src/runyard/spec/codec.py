@@ -11,7 +11,6 @@ decoding never imports and never calls a constructor.
 
 from __future__ import annotations
 
-import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable
@@ -62,12 +61,6 @@ def encode(value: Any) -> bytes:
     except Exception as error:  # usually raised by the value's class
         reason = f"{type(error).__name__}: {error}"
         raise NotEncodable(f"the value can't be recorded: {reason}") from error
-
-
-def list_head(length: int) -> bytes:
-    """The first bytes of a short list; those of its items follow."""
-    assert length < 16  # what one byte can announce
-    return bytes((0x90 | length,))
 
 
 def decode(data: bytes) -> Any:
@@ -171,7 +164,7 @@ def _pairs(value: dict[Any, Any], path: Path) -> list[tuple[bytes, bytes]]:
         packed = _pack(_plain(key, place))
         if packed in found:
             raise NotEncodable(
-                f"the dict{_at(path)} can't be recorded: two of its keys are recorded alike "
+                f"the dict{_at(path)} can't be recorded: two of its keys have the same record "
                 f"({_step((key,))})"
             )
         found[packed] = _pack(_plain(part, place))
@@ -358,4 +351,4 @@ def dump_function(function: Callable[..., Any]) -> bytes:
 
 def load_function(data: bytes) -> Callable[..., Any]:
     """The function of bytes that this engine's process sent."""
-    return cast("Callable[..., Any]", pickle.load(io.BytesIO(data)))
+    return cast("Callable[..., Any]", pickle.loads(data))

@@ -10,6 +10,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -132,7 +133,7 @@ def _memory(given: Any) -> int:
     found = units.size(given)
     if found < _LEAST_MEMORY:
         raise BadSpec(
-            f"{given!r} is too little for any task: a number without a unit means bytes",
+            f"{given!r} is too small for any task: a number without a unit means bytes",
             hint="use at least 1MB, such as 512MB or 2GiB",
         )
     return found
@@ -158,12 +159,7 @@ def check_error_classes(names: Iterable[str]) -> None:
 
     Any other name may be that of a class which is imported when a task needs it.
     """
-    usual = {
-        name.lower(): name
-        for module in (builtins, errors)
-        for name, found in vars(module).items()
-        if isinstance(found, type) and issubclass(found, BaseException)
-    }
+    usual = _usual_errors()
     for name in set(names).difference(usual.values()):
         meant = closest(name.lower(), usual, cutoff=0.9)
         if meant is not None and name not in _names_below(BaseException):
@@ -171,6 +167,17 @@ def check_error_classes(names: Iterable[str]) -> None:
                 f"there is no error class {name!r}; did you mean {usual[meant]!r}?",
                 hint="use a class such as OSError, or its name",
             )
+
+
+@cache
+def _usual_errors() -> dict[str, str]:
+    """The names of Python's and Runyard's errors, by what they are in lower case."""
+    return {
+        name.lower(): name
+        for module in (builtins, errors)
+        for name, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, BaseException)
+    }
 
 
 def _names_below(base: type) -> set[str]:

@@ -156,7 +156,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, **given)
 
     def for_verify(self) -> Self:
-        """A copy for running some of the tasks again: without what is for the batch as a whole."""
+        """A copy for rerunning some tasks, without the options that concern the whole batch."""
         defaults = {name: spec.default for name, spec in SPECS.items() if not spec.verify}
         return msgspec.structs.replace(self, **defaults)
 

@@ -52,6 +52,13 @@ class Axis(msgspec.Struct, frozen=True):
             value = value[0]
         return value if self.role in ("variant", "case") else {self.name: value}
 
+    def contents(self) -> Sequence[Any]:
+        """The values of parameters on this axis."""
+        values: Sequence[Any] = self.values
+        if self.role in ("variant", "case"):
+            return [part for value in values for part in value.values()]
+        return [value[0] for value in values] if self.role == "item" else values
+
     def names(self) -> list[set[str]]:
         """The parameters that each value sets; one entry where all values set the same."""
         values: Sequence[Any] = self.values
@@ -118,11 +125,12 @@ class Plan:
     @cached_property
     def _is_plain(self) -> bool:
         """Whether no parameter can be changed in place."""
-        lists = [axis.values for axis in self.axes if not isinstance(axis.values, range)]
-        return all(type(value) in _PLAIN for value in chain(self.fixed.values(), *lists))
+        lists = [axis.contents() for axis in self.axes]
+        values = chain(self.fixed.values(), *(each for each in lists if type(each) is not range))
+        return all(type(value) in _PLAIN for value in values)
 
     @cached_property
-    def _turning(self) -> list[tuple[str, tuple[Any, ...] | range, int, int]] | None:
+    def _turning(self) -> list[tuple[str, Sequence[Any], int, int]] | None:
         """How each parameter depends on the task's number: name, values, stride and period.
 
         None for plans that are more complex.
@@ -131,9 +139,9 @@ class Plan:
             return None
         turning, stride = [], 1
         for axis in reversed(self.axes):
-            if axis.role != "param":
+            if axis.role in ("variant", "case"):
                 return None
-            turning.append((axis.name, axis.values, stride, len(axis.values)))
+            turning.append((axis.name, axis.contents(), stride, len(axis.values)))
             stride *= len(axis.values)
         return turning[::-1]
 
@@ -193,14 +201,6 @@ class Plan:
                 yield number, self.params(number)
             return
         turning, fixed = self._turning, self.fixed
-        if len(turning) == 1:
-            name, values, _, size = turning[0]
-            while low < high:  # until the values begin again
-                start, end = low % size, min(high, low - low % size + size)
-                for number, value in enumerate(values[start : start + end - low], low):
-                    yield number, {**fixed, name: value}
-                low = end
-            return
         for number in range(low, high):
             params = fixed.copy()
             for name, values, stride, size in turning:

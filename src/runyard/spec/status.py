@@ -14,7 +14,7 @@ class Status(enum.StrEnum):
     """The state of a task."""
 
     QUEUED = "queued"  # waiting for its turn, or for a retry
-    RUNNING = "running"  # an attempt is under way
+    RUNNING = "running"  # an attempt is running
     COMPLETED = "completed"  # returned a value
     FAILED = "failed"  # raised, crashed, ran too long or used too much memory
     CANCELLED = "cancelled"  # on request, or because a task it comes after did not complete

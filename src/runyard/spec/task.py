@@ -103,7 +103,7 @@ def shell(command: str) -> Target:
             )
         if form or conversion or set(name) & set(".["):
             raise BadTarget(
-                f"the braces around {name!r} hold more than a parameter's name",
+                f"the braces around {name!r} must contain only a parameter's name",
                 hint=f"write {{x}} for the parameter x, without a format; {own}",
             )
     problem = misplaced(command)

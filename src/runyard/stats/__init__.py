@@ -17,10 +17,11 @@ same digits.
 
 from __future__ import annotations
 
+from runyard.format import plus_minus, show
 from runyard.stats.intervals import Interval, Rate, newcombe, t_interval, wilson
 from runyard.stats.moments import Moments
 from runyard.stats.quantiles import Quantiles
-from runyard.stats.summary import Summary, plus_minus, show
+from runyard.stats.summary import Summary
 
 __all__ = [
     "Interval",

@@ -24,7 +24,7 @@ from runyard.stats.compare_tests import POWER, noncentrality, rank_sum_p, signed
 from runyard.stats.intervals import Floats, Interval, check_level, t_quantile
 from runyard.stats.moments import Moments
 
-Kind = Literal["auto", "t", "score", "bootstrap"]
+IntervalKind = Literal["auto", "t", "score", "bootstrap"]
 """The interval of a difference; `auto` is `score` for rates and `t` for everything else."""
 
 STREAMED = 1 << 20
@@ -41,16 +41,17 @@ def compare(
     paired: bool,
     level: float = 0.95,
     about: About | None = None,
-    interval: Kind = "auto",
+    interval: IntervalKind = "auto",
 ) -> Comparison:
     """Compare two arrays: rates if both are boolean, otherwise means.
 
     `interval="score"` compares the numbers 0 and 1 as rates, "t" compares booleans as numbers, and
     "bootstrap" gives a studentized bootstrap interval.
     """
-    if interval not in get_args(Kind):
+    if interval not in get_args(IntervalKind):
         raise UsageError(
-            f"unknown interval {interval!r}", hint=f"use one of: {', '.join(get_args(Kind))}"
+            f"unknown interval {interval!r}",
+            hint=f"use one of: {', '.join(get_args(IntervalKind))}",
         )
     first, second = _values(a), _values(b)
     if paired and len(first) != len(second):

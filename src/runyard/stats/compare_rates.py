@@ -24,7 +24,7 @@ def unpaired_rates(
 
     Newcombe's hybrid score interval; the pooled z test, or Fisher's exact test when an expected
     count is below five. The detectable effect is the normal one at rates with one success and one
-    failure added to each side (Laplace), so that it exists at 0 % and 100 % too.
+    failure added to each side (Laplace), so that it exists at 0% and 100% too.
     """
     interval = newcombe(successes_a, total_a, successes_b, total_b, level)
     counts = (successes_a, total_a, successes_b, total_b)

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from runyard.errors import UsageError
-from runyard.format import count
+from runyard.format import count, decimals, plus_minus, rounded
 from runyard.stats.compare_tests import POWER
 from runyard.stats.intervals import Interval
-from runyard.stats.summary import decimals, plus_minus, rounded
 
 Better = Literal["higher", "lower"]
 
@@ -147,7 +146,7 @@ class Comparison:
         low, high = sorted(abs(end) for end in (self.interval.low, self.interval.high))
         half = self.interval.half
         ends = f"{_round(low, half)} to {_round(high, half)}"
-        facts = [f"{100 * self.interval.level:g} % CI {ends}", self.count_words]
+        facts = [f"{100 * self.interval.level:g}% CI {ends}", self.count_words]
         if self.p_adjusted is not None:
             facts.append(f"{_p_words(self.p_adjusted)} after {self.correction}")
         size = f"{plus_minus(abs(self.effect), half)}{unit}"
@@ -183,8 +182,8 @@ class Comparison:
         after = f" after {self.correction}" if self.p_adjusted is not None else ""
         size = f"{plus_minus(self.effect, half)}{unit}"
         found = (
-            f"with {self.count_words} an effect of {_round(self.detectable, self.detectable)}"
-            f"{unit} would have been found (power {100 * self.power:g} %)"
+            f"{self.count_words} can detect an effect of {_round(self.detectable, self.detectable)}"
+            f"{unit} with {100 * self.power:g}% power"
         )
         return f"no difference shown between {self.a} and {self.b}{after}: {size}; {found}"
 
@@ -195,7 +194,7 @@ class Comparison:
             return f"{self.a} and {self.b} are equal {each}"
         size = f"by {abs(self.effect):.6g}{unit} {each}"
         if not self.shown:
-            return f"{self.a} and {self.b} differ {size}; too few to call it a difference"
+            return f"{self.a} and {self.b} differ {size}; too few to be significant"
         return f"{self._order_words} {size}"
 
     @property

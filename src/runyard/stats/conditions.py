@@ -41,7 +41,7 @@ from runyard.stats.conditions_terms import (
     Values,
     read,
 )
-from runyard.stats.conditions_tree import ComparisonNode, Joined, Number, Test
+from runyard.stats.conditions_tree import JOINS, Node, Number, Operation
 
 __all__ = ["Condition", "Goal", "Scope", "Sides", "Values", "Verdict", "parse", "parse_rule"]
 
@@ -69,7 +69,7 @@ class Verdict:
 class Condition:
     """A condition; `str` prints it in its canonical spelling."""
 
-    tree: Test
+    tree: Node
 
     def __str__(self) -> str:
         return str(self.tree)
@@ -112,7 +112,7 @@ class Condition:
         """Judge it. `pair` is the comparison that a `p` by itself is about."""
         figures = Figures(values, sides, pair)
         text = self.tree.filled(figures)
-        holds = self.tree.holds(figures)
+        holds = self.tree.value(figures)
         return Verdict(holds is True, holds is not None, text, dict(figures.seen))
 
 
@@ -129,7 +129,7 @@ def parse_rule(text: str) -> Condition:
         if of_side or isinstance(term, Difference) or term == Bare("p"):
             raise UsageError(
                 f"{text!r}: '{term}' compares sides, but a stop rule is about one batch",
-                hint="use a metric, such as ci95(mean(score)); one named p is mean(p)",
+                hint="use a metric, such as ci95(mean(score)); write mean(p) for a metric named p",
             )
     for goal in condition.goals():
         if goal.half <= 0:
@@ -153,12 +153,14 @@ def _names_no_side(term: Known) -> bool:
     return isinstance(term, Statistic | Share) and term.label is None
 
 
-def _goals(test: Test) -> Iterator[Goal]:
+def _goals(test: Node) -> Iterator[Goal]:
     """The half-widths that a test compares with a number, unless it is negated."""
-    if isinstance(test, Joined):
+    if not isinstance(test, Operation):
+        return
+    if test.sign in JOINS:
         for part in test.parts:
             yield from _goals(part)
-    if isinstance(test, ComparisonNode) and test.sign[0] in "<>":
+    elif test.sign[0] in "<>":
         small, large = test.parts if test.sign[0] == "<" else test.parts[::-1]
         if isinstance(small, Statistic) and small.name == "ci" and isinstance(large, Number):
             yield Goal(small.metric, small.level or 0.95, large.value())

@@ -41,7 +41,7 @@ _MISTAKES = {
     '"': "the quote is not closed",
     "'": "the quote is not closed",
 }
-KEYWORDS = ("and", "or", "not")
+KEYWORDS = (*tree.JOINS, "not")
 
 
 class Word(NamedTuple):
@@ -64,13 +64,12 @@ class Reader(ABC):
         self._at = 0
         self._depth = 0
 
-    def condition(self) -> tree.Test:
+    def condition(self) -> tree.Node:
         """The tree of the whole text."""
         start = self.word.at
         node = self._expression(0)
         if self.word.kind != "end":
-            is_test = isinstance(node, tree.Test)
-            expected = "'and', 'or' or the end" if is_test else "a comparison such as <"
+            expected = "'and', 'or' or the end" if node.is_test else "a comparison such as <"
             hint = 'quote a name with dashes: "my-batch".failed' if self._splits_a_name() else None
             raise self.unexpected(expected, hint)
         return self._test(node, start)
@@ -79,7 +78,7 @@ class Reader(ABC):
     def operand(self) -> tree.Node:
         """Read what begins with a name or a quoted name."""
 
-    def alone(self, node: tree.Term) -> tuple[str, str]:
+    def alone(self, node: tree.Node) -> tuple[str, str]:
         """The problem and the hint where a number stands without a comparison."""
         return (
             "expected a comparison and found only a number",
@@ -137,24 +136,21 @@ class Reader(ABC):
         return left
 
     def _joined(self, left: tree.Node, start: int, sign: str, rank: int) -> tree.Node:
-        if sign in KEYWORDS:
+        if sign in tree.JOINS:
             parts = [self._test(left, start)]
             while self._sign() == sign:
                 parts.append(self._test(*self._after(rank + 1)))
-            return tree.Joined(sign, tuple(parts))
-        first, second = self._term(left, start), self._term(*self._after(rank + 1))
-        if rank != tree.COMPARISON:
-            return tree.Calculated(sign, (first, second))
-        if self._sign() in tree.COMPARISONS:
+            return tree.Operation(sign, tuple(parts))
+        both = self._term(left, start), self._term(*self._after(rank + 1))
+        if sign in tree.COMPARISONS and self._sign() in tree.COMPARISONS:
             raise self.unexpected("'and', 'or' or the end", hint="join two comparisons with 'and'")
-        return tree.ComparisonNode(sign, (first, second))
+        return tree.Operation(sign, both)
 
     def _prefix(self) -> tree.Node:
         sign = self._sign()
-        if sign == "not":
-            return tree.Not((self._test(*self._after(tree.NOT)),))
-        if sign == "-":
-            return tree.Negated((self._term(*self._after(tree.MINUS)),))
+        if sign in tree.PREFIXES:
+            checked = self._test if sign == "not" else self._term
+            return tree.Operation(sign, (checked(*self._after(tree.PREFIXES[sign])),))
         if sign == "(":
             self.take()
             inner = self._expression(0)
@@ -183,16 +179,15 @@ class Reader(ABC):
             return text.lower()
         return text if self.word.kind in ("sign", "name") else ""
 
-    def _term(self, node: tree.Node, at: int) -> tree.Term:
-        if isinstance(node, tree.Term):
-            return node
-        raise self.error(at, "expected a number or a metric and found a comparison")
+    def _term(self, node: tree.Node, at: int) -> tree.Node:
+        if not node.is_term:
+            raise self.error(at, "expected a number or a metric and found a comparison")
+        return node
 
-    def _test(self, node: tree.Node, at: int) -> tree.Test:
-        if isinstance(node, tree.Test):
-            return node
-        assert isinstance(node, tree.Term)
-        raise self.error(at, *self.alone(node))
+    def _test(self, node: tree.Node, at: int) -> tree.Node:
+        if not node.is_test:
+            raise self.error(at, *self.alone(node))
+        return node
 
     def _split(self) -> list[Word]:
         words: list[Word] = []

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from runyard.errors import UsageError
 from runyard.stats import conditions_terms as terms
-from runyard.stats.conditions_tree import Calculated, Node
+from runyard.stats.conditions_tree import Node, Operation
 
 SHOWN = 20
 """The most names that a hint lists."""
@@ -35,7 +35,7 @@ class Scope:
                 self._check_label(node.label)
         elif isinstance(node, terms.Difference):
             self._check_pair(node.first, node.second)
-        elif isinstance(node, Calculated) and node.sign == "-":
+        elif isinstance(node, Operation) and node.sign == "-":
             bare = [part for part in node.parts if isinstance(part, terms.Bare)]
             sides = [part.name for part in bare if part.meaning == "side"]
             if len(sides) == 2 and self._is_pair(sides[0], sides[1]):
@@ -49,13 +49,15 @@ class Scope:
         is_metric = self.metrics is not None and name in self.metrics
         if name == "p" and self.pairs:
             if is_metric:
-                problem = "'p' is a metric, and the p value of a comparison"
+                problem = "'p' is both a metric and the p value of a comparison"
                 raise UsageError(problem, hint="write mean(p), or p(new - old)")
             return terms.Bare("p", "p")
         if (split := self._split(name)) is not None:
             label, metric = split
             if is_metric and self._may_be_metric(metric):
-                problem = f"{name!r} is a metric, and {metric!r} is one that {label!r} has"
+                problem = (
+                    f"{name!r} is ambiguous: it is a metric, and {label!r} has a metric {metric!r}"
+                )
                 raise UsageError(problem, hint=f"write mean({name}), or {label}.mean({metric})")
             if not is_metric:
                 self._check_metric(metric)
@@ -67,19 +69,19 @@ class Scope:
         if name in self.labels:
             problem = f"{name!r} means its mean, but nothing is compared on a metric"
             raise UsageError(problem, hint=f"add --metric, or write {name}.mean(metric)")
-        raise self._unknown(name, "neither a metric nor one of what is compared", self.labels)
+        raise self._unknown(name, "neither a metric nor a side of the comparison", self.labels)
 
     def _share(self, status: str, label: str) -> terms.Known:
         """`label.status`: the share of a side's tasks, or the metric of that path."""
         path = f"{label}.{status}"
         if label in self.labels:
             if self.metrics is not None and path in self.metrics:
-                problem = f"{path!r} is a metric, and a share of the tasks of {label!r}"
+                problem = f"{path!r} is both a metric and a share of the tasks of {label!r}"
                 raise UsageError(problem, hint=f"for the metric, write mean({path})")
             return terms.Share(status, label)
         if self._may_be_metric(path) and not (self.metrics is None and self.labels):
             return terms.Bare(path)
-        raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
+        raise self._unknown(label, "not a side of the comparison", self.labels, metrics=False)
 
     def _check_metric(self, name: str) -> None:
         if not self._may_be_metric(name):
@@ -87,7 +89,7 @@ class Scope:
 
     def _check_label(self, label: str) -> None:
         if label not in self.labels:
-            raise self._unknown(label, "not one of what is compared", self.labels, metrics=False)
+            raise self._unknown(label, "not a side of the comparison", self.labels, metrics=False)
 
     def _is_pair(self, first: str, second: str) -> bool:
         return (first, second) in self.pairs or (second, first) in self.pairs
@@ -100,7 +102,7 @@ class Scope:
         if not self._is_pair(first, second):
             there = ", ".join(" - ".join(map(terms.quoted, pair)) for pair in list(self.pairs)[:9])
             raise UsageError(
-                f"{first!r} is not compared with {second!r}", hint=f"compared are: {there}"
+                f"{first!r} is not compared with {second!r}", hint=f"these are compared: {there}"
             )
 
     def _check_compared(self, text: str) -> None:
@@ -131,12 +133,12 @@ class Scope:
         if close:
             hints.append(f"did you mean {' or '.join(map(terms.quoted, close))}?")
         if labels:
-            hints.append(f"compared are: {_listed(labels)};")
+            hints.append(f"the sides are: {_listed(labels)};")
         if metrics:
             there = _listed(known) if known else "none: the tasks return no number"
             hints.append(f"the metrics are: {there}")
         if not self.pairs:
-            hints.append("(--by and --metric, or a second batch, give groups to name)")
+            hints.append("(to compare sides, add --by and --metric, or a second batch)")
         return UsageError(
             f"{name!r} in the condition is {problem}", hint=" ".join(hints).rstrip(";")
         )

@@ -6,10 +6,10 @@ import re
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from runyard.stats.conditions_reader import Reader, Word
-from runyard.stats.conditions_tree import ATOM, SUM, Term, Test
+from runyard.stats.conditions_tree import ATOM, SUM, Node
 
 PLAIN_NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 """A metric or label that needs no quotes, unless it is one of `RESERVED`."""
@@ -61,13 +61,6 @@ class Figures:
     pair: tuple[str, str] | None = None  # the comparison that a `p` by itself is about
     seen: dict[str, float] = field(default_factory=dict)
 
-    def of(self, term: Known) -> float:
-        """The figure of a term."""
-        key = str(term)
-        if key not in self.seen:
-            self.seen[key] = float(term.ask(self))
-        return self.seen[key]
-
     def at(self, label: str | None) -> Values:
         """The figures of a side; without a label, those of the side that is judged."""
         return self.values if label is None else self.compared.of(label)
@@ -79,16 +72,18 @@ class Figures:
         return self.sides
 
 
-class Known(Term):
+class Known(Node):
     """A term whose number is a figure of the batch."""
 
     @abstractmethod
     def ask(self, figures: Figures) -> float:
         """Get the figure."""
 
-    def value(self, source: Any) -> float:
-        found: float = source.of(self)
-        return found
+    def value(self, source: Figures) -> float:
+        key = str(self)
+        if key not in source.seen:
+            source.seen[key] = float(self.ask(source))
+        return source.seen[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +180,13 @@ def _percent(level: float) -> str:
     return f"{level * 100:.6g}"
 
 
-def read(text: str) -> Test:
+def read(text: str) -> Node:
     """The tree of a condition."""
     return _GateReader(text).condition()
 
 
 class _GateReader(Reader):
-    def operand(self) -> Term:
+    def operand(self) -> Known:
         """A metric, a function, a share, or a figure of a side."""
         if self.word.kind == "quoted":
             return self._quoted()
@@ -203,7 +198,7 @@ class _GateReader(Reader):
             return Share(last.lower(), label or None)
         return Bare(self._name())
 
-    def _quoted(self) -> Term:
+    def _quoted(self) -> Known:
         """A quoted name by itself, or a figure of the side of that name."""
         name = self._name()
         if self.word.kind != "path":
@@ -216,14 +211,14 @@ class _GateReader(Reader):
             return Share(path.lower(), name)
         return Statistic("mean", path, label=name)
 
-    def _function(self, name: str, label: str | None) -> Term:
+    def _function(self, name: str, label: str | None) -> Known:
         """A function of a metric, of a metric of one side, or of a difference."""
         word, leveled = self.word, _LEVELED.fullmatch(name)
         if name not in (*STATISTICS, "p") and leveled is None:
             problem = f"there is no function {name!r}"
             raise self.error(word.at, problem, hint=f"functions: {_FUNCTIONS}")
         self._open()
-        term: Term
+        term: Known
         if leveled is not None:
             term = self._with_level(word, leveled, label)
         elif name == "p":
@@ -233,7 +228,7 @@ class _GateReader(Reader):
         self.expect(")")
         return term
 
-    def _with_level(self, word: Word, leveled: re.Match[str], label: str | None) -> Term:
+    def _with_level(self, word: Word, leveled: re.Match[str], label: str | None) -> Known:
         name, level = leveled[1], float(Decimal(leveled[2]) / 100)
         if name in "qp":
             return Statistic("quantile", self._name(), level, label=label)
@@ -259,7 +254,7 @@ class _GateReader(Reader):
         self.take()
         self.expect("(")
 
-    def _difference(self, figure: str, level: float | None, label: str | None) -> Term:
+    def _difference(self, figure: str, level: float | None, label: str | None) -> Known:
         """`new - old` as the argument of a function."""
         if label is not None:
             raise self.unexpected("a metric", hint="a difference is between two sides")

@@ -1,4 +1,7 @@
-"""The tree of a condition: terms have a number, tests hold or not, and all print themselves.
+"""The tree of a condition: numbers and names joined by signs, which has a value and prints itself.
+
+The value of a term is a number, NaN where it is unknown. That of a test is whether it holds, None
+where that is unknown.
 
 What names mean is up to the language that uses them: see `conditions_terms` for gates and rules,
 and the applications for theirs.
@@ -14,6 +17,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, MINUS, ATOM = range(1, 9)
+"""How tightly each binds, the loosest first."""
+
+JOINS = {"or": OR, "and": AND}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
@@ -21,18 +28,35 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
-OR, AND, NOT, COMPARISON, SUM, PRODUCT, MINUS, ATOM = range(1, 9)
-"""How tightly each binds, the loosest first."""
-
-RANKS = {"or": OR, "and": AND, "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
+RANKS = {**JOINS, "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 RANKS |= dict.fromkeys(COMPARISONS, COMPARISON)
+PREFIXES = {"not": NOT, "-": MINUS}
+_ANSWER = {True: "yes", False: "no", None: "not known"}
 
 
-class Node:
+class Node(ABC):
     """A part of a condition."""
 
     rank: ClassVar[int] = ATOM
     parts: tuple[Any, ...] = ()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it holds or not; otherwise it is a number."""
+        return self.rank <= COMPARISON
+
+    @property
+    def is_term(self) -> bool:
+        """Whether it is a number."""
+        return not self.is_test
+
+    @abstractmethod
+    def value(self, source: Any) -> Any:
+        """The number, or whether it holds, with figures from `source`."""
+
+    def filled(self, source: Any) -> str:  # noqa: ARG002
+        """The text with the figures filled in."""
+        return str(self)
 
     def walk(self) -> Iterator[Node]:
         """This part and everything below it."""
@@ -52,28 +76,8 @@ class Node:
         return f"({self})" if self.rank < loosest else str(self)
 
 
-class Term(Node, ABC):
-    """A part with a number."""
-
-    @abstractmethod
-    def value(self, source: Any) -> float:
-        """The number, with figures from `source`; NaN if it is unknown."""
-
-
-class Test(Node, ABC):
-    """A part that holds, does not hold, or is unknown (None)."""
-
-    @abstractmethod
-    def holds(self, source: Any) -> bool | None:
-        """Whether it holds, with figures from `source`."""
-
-    def filled(self, source: Any) -> str:  # noqa: ARG002
-        """The text with the figures filled in."""
-        return str(self)
-
-
 @dataclass(frozen=True, slots=True)
-class Number(Term):
+class Number(Node):
     """A number as it was written; 80% is 0.8."""
 
     text: str
@@ -90,114 +94,63 @@ class Number(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Negated(Term):
-    """A term with a minus in front."""
-
-    parts: tuple[Term]
-    rank: ClassVar[int] = MINUS
-
-    def value(self, source: Any) -> float:
-        return -self.parts[0].value(source)
-
-    def __str__(self) -> str:
-        return f"-{self.parts[0].inside(MINUS)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Calculated(Term):
-    """Two terms joined by + - * or /; unknown for a division by zero."""
+class Operation(Node):
+    """Parts joined by a sign, or one part behind a sign; a division by zero is unknown."""
 
     sign: str
-    parts: tuple[Term, Term]
+    parts: tuple[Node, ...]
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        return RANKS[self.sign]
+        return (PREFIXES if len(self.parts) == 1 else RANKS)[self.sign]
 
-    def value(self, source: Any) -> float:
-        left, right = (part.value(source) for part in self.parts)
-        return math.nan if self.sign == "/" and not right else ARITHMETIC[self.sign](left, right)
+    def value(self, source: Any) -> Any:
+        if self.sign in JOINS:
+            return self._joined(source)
+        first = self.parts[0].value(source)
+        if self.sign == "not":
+            return None if first is None else not first
+        if len(self.parts) == 1:
+            return -first
+        second = self.parts[1].value(source)
+        if self.sign in COMPARISONS:
+            unknown = math.isnan(first) or math.isnan(second)
+            return None if unknown else COMPARISONS[self.sign](first, second)
+        return ARITHMETIC[self.sign](first, second) if self.sign != "/" or second else math.nan
 
-    def __str__(self) -> str:
-        left, right = self.parts
-        return f"{left.inside(self.rank)} {self.sign} {right.inside(self.rank + 1)}"
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonNode(Test):
-    """Two terms joined by a sign such as <=; unknown if either number is."""
-
-    sign: str
-    parts: tuple[Term, Term]
-    rank: ClassVar[int] = COMPARISON
-
-    def holds(self, source: Any) -> bool | None:
-        left, right = (part.value(source) for part in self.parts)
-        if math.isnan(left) or math.isnan(right):
-            return None
-        return COMPARISONS[self.sign](left, right)
-
-    def filled(self, source: Any) -> str:
-        left, right = (part.value(source) + 0.0 for part in self.parts)  # zero, not minus zero
-        shown = f"{left:.6g}", f"{right:.6g}"
-        if shown[0] == shown[1] and left != right:
-            shown = repr(left), repr(right)
-        first, second = (_filled(*each) for each in zip(self.parts, shown, strict=True))
-        return f"{first} {self.sign} {second}: {_ANSWER[self.holds(source)]}"
-
-    def __str__(self) -> str:
-        return f"{self.parts[0]} {self.sign} {self.parts[1]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Joined(Test):
-    """Tests joined by `and` or by `or`, in Kleene's three-valued logic."""
-
-    word: str
-    parts: tuple[Test, ...]
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        return RANKS[self.word]
-
-    def holds(self, source: Any) -> bool | None:
-        deciding, known = self.word == "or", True
+    def _joined(self, source: Any) -> bool | None:
+        """In Kleene's three-valued logic."""
+        deciding, known = self.sign == "or", True
         for part in self.parts:
-            answer = part.holds(source)
+            answer: bool | None = part.value(source)
             if answer is deciding:
                 return deciding
             known = known and answer is not None
         return not deciding if known else None
 
     def filled(self, source: Any) -> str:
-        return f" {self.word} ".join(f"({part.filled(source)})" for part in self.parts)
+        if self.sign in JOINS:
+            return f" {self.sign} ".join(f"({part.filled(source)})" for part in self.parts)
+        if self.sign == "not":
+            return f"not ({self.parts[0].filled(source)})"
+        if self.sign not in COMPARISONS:
+            return str(self)
+        left, right = (part.value(source) + 0.0 for part in self.parts)  # zero, not minus zero
+        shown = f"{left:.6g}", f"{right:.6g}"
+        if shown[0] == shown[1] and left != right:
+            shown = repr(left), repr(right)
+        first, second = (_filled(*each) for each in zip(self.parts, shown, strict=True))
+        return f"{first} {self.sign} {second}: {_ANSWER[self.value(source)]}"
 
     def __str__(self) -> str:
-        return f" {self.word} ".join(part.inside(self.rank + 1) for part in self.parts)
+        first, *rest = self.parts
+        if not rest:
+            return f"{self.sign}{' ' * self.is_test}{first.inside(self.rank)}"
+        left = first.inside(self.rank + (self.sign in JOINS))
+        return f" {self.sign} ".join([left, *(part.inside(self.rank + 1) for part in rest)])
 
 
-@dataclass(frozen=True, slots=True)
-class Not(Test):
-    """A test that must fail."""
-
-    parts: tuple[Test]
-    rank: ClassVar[int] = NOT
-
-    def holds(self, source: Any) -> bool | None:
-        answer = self.parts[0].holds(source)
-        return None if answer is None else not answer
-
-    def filled(self, source: Any) -> str:
-        return f"not ({self.parts[0].filled(source)})"
-
-    def __str__(self) -> str:
-        return f"not {self.parts[0].inside(NOT)}"
-
-
-_ANSWER = {True: "yes", False: "no", None: "not known"}
-
-
-def _filled(term: Term, shown: str) -> str:
-    if all(isinstance(part, Number | Negated) for part in term.walk()):
+def _filled(term: Node, shown: str) -> str:
+    if all(isinstance(part, Number) or part.rank == MINUS for part in term.walk()):
         return str(term)
     return f"{term} = {'no data' if shown == 'nan' else shown}"

@@ -4,12 +4,12 @@ Rounding makes an ordinary sum depend on the order of its terms. Here nothing is
 a `Fraction`, so values in any order and any pieces give the same digits. (It also takes a quarter
 of the time of `math.fsum`, which could not be continued piece by piece.)
 
-    block of values ──▶ slices of 20 bits ──▶ Gram matrix ──▶ integers ──▶ Fraction
-                        on one grid           (BLAS)           folded
+    block of values ──▶ slices of 20 bits ──▶ products summed ──▶ integers ──▶ Fraction
+                        on one grid           (BLAS)
 
-A slice is what `(x + s) - s` keeps of x when s is a large power of two: a small multiple of one
-unit. Products of two slices have at most 40 bits, and 2**13 of them add up to at most 2**53 units,
-so the doubles in which BLAS multiplies and adds hold every partial result exactly, in any order.
+A slice is a whole number of at most 20 bits, sign included. Products of two slices have at most 38
+bits, and 2**13 of them add up to at most 51, so the doubles in which BLAS multiplies and adds hold
+every partial result exactly, in any order.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,9 +28,14 @@ Floats = NDArray[np.float64]
 
 _BLOCK = 1 << 13
 _WIDTH = 20  # bits a slice
-_DEPTH = 6  # slices a value may take; a square takes twice as many
-_EXPONENTS = 960  # beyond, the slicing itself would overflow
-_SPLITTER = float((1 << 27) + 1)
+_REACH = 2.0**-66  # values below this share of a block's largest are added one by one
+
+
+class _Slices(NamedTuple):
+    """Values as digits to the base `2**_WIDTH`: a row for each place, the highest first."""
+
+    rows: Floats
+    unit: int  # the last row counts in units of 2 to this power
 
 
 def to_float(number: Fraction) -> float:
@@ -62,38 +68,30 @@ def as_floats(values: ArrayLike) -> Floats:
 
 def add_powers(sums: list[Fraction], values: Floats) -> None:
     """Add every finite value to the first sum, its square to the second, up to the fourth power."""
-    order = len(sums)
     if len(values) == 1:
         _add_one_by_one(sums, values.tolist())
         return
-    work = np.empty((1 + 3 * _DEPTH, min(len(values), _BLOCK)))
     for block in _blocks(values):
-        rows = work[:, : len(block)]
-        rows[0] = 1.0
-        x, exponent, strays = _sliced(block, rows[1:])
-        if strays is not None:
-            _add_one_by_one(sums, block[strays].tolist())
-        depth = 1 + len(x)
-        if order > 2:
-            kept = block if strays is None else np.where(strays, 0.0, block)
-            depth += _square(kept * math.ldexp(1.0, -exponent), rows[depth:], few=len(x) < 2)
-        groups = [(0, 1), (1, 1 + len(x)), (1 + len(x), depth)]
-        gram = rows[:depth] @ rows[:depth].T
-        for power, (a, b) in enumerate([(0, 1), (1, 1), (1, 2), (2, 2)][:order], start=1):
-            sums[power - 1] += _of_gram(gram, groups[a], groups[b], power * exponent)
+        near = _near(block)
+        if not near.all():
+            _add_one_by_one(sums, block[~near].tolist())
+            block = block[near]
+        x = _sliced(block)
+        sums[0] += _fraction(x.rows.sum(axis=1), x.unit)
+        y = _squared(x) if len(sums) > 2 else x
+        for power, (a, b) in enumerate([(x, x), (x, y), (y, y)][: len(sums) - 1], start=1):
+            sums[power] += _product(a, b)
 
 
-def product_and_error(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Two arrays that add up to the exact products (Dekker), if none is near the limits."""
-    (high, low), (y_high, y_low) = _halves(x), _halves(y)
-    product = x * y
-    return product, ((high * y_high - product) + high * y_low + low * y_high) + low * y_low
-
-
-def _halves(x: Floats) -> tuple[Floats, Floats]:
-    carry = x * _SPLITTER
-    high = carry - (carry - x)
-    return high, x - high
+def sum_of_products(x: Floats, y: Floats) -> Fraction:
+    """The sum of the products of pairs of finite values."""
+    total = Fraction()
+    for a, b in zip(_blocks(x), _blocks(y), strict=True):
+        near = _near(a) & _near(b)
+        for pair in zip(a[~near].tolist(), b[~near].tolist(), strict=True):
+            total += Fraction(pair[0]) * Fraction(pair[1])
+        total += _product(_sliced(a[near]), _sliced(b[near]))
+    return total
 
 
 def _blocks(values: Floats) -> Iterator[Floats]:
@@ -101,86 +99,55 @@ def _blocks(values: Floats) -> Iterator[Floats]:
         yield values[start : start + _BLOCK]
 
 
-def _unit(depth: int) -> int:
-    """The exponent below 1 of the unit of the last of `depth` slices."""
-    return _WIDTH * depth - 1
+def _near(block: Floats) -> NDArray[np.bool_]:
+    """Which values share a grid of a few slices with the largest."""
+    size = np.abs(block)
+    return np.asarray((size >= size.max() * _REACH) | (size == 0))
 
 
-def _sliced(block: Floats, rows: Floats) -> tuple[Floats, int, NDArray[np.bool_] | None]:
-    """Cut a block into slices of values scaled below 1; strays are too large or small to fit.
-
-    Returns the slices, the exponent of the scale, and a mask of strays, which count as zero.
-    """
-    exponent = math.frexp(max(block.max(), -block.min()))[1]
-    if abs(exponent) > _EXPONENTS:
-        return rows[:0], 0, np.ones(len(block), dtype=np.bool_)
-    depth, rest = _cut(block, rows[:_DEPTH], exponent)
-    strays = rest != 0 if depth == _DEPTH and rest.any() else None
-    if strays is not None:
-        depth, _ = _cut(np.where(strays, 0.0, block), rows[:_DEPTH], exponent)
-    slices = rows[:depth]
-    slices *= math.ldexp(1.0, -exponent)
-    return slices, exponent, strays
+def _sliced(block: Floats) -> _Slices:
+    """Cut values into slices until nothing is left."""
+    unit = math.frexp(float(np.abs(block).max(initial=0.0)))[1] - _WIDTH + 1
+    # Two steps, since the inverse of a very small unit would overflow.
+    rest = block * math.ldexp(1.0, -unit // 2) * math.ldexp(1.0, -unit - -unit // 2)
+    rows = []
+    while rest.any():
+        rows.append(np.rint(rest))
+        rest = (rest - rows[-1]) * 2.0**_WIDTH
+        unit -= _WIDTH
+    return _Slices(np.array(rows).reshape(len(rows), len(block)), unit + _WIDTH)
 
 
-def _cut(values: Floats, rows: Floats, exponent: int) -> tuple[int, Floats]:
-    """Slice values below `2**exponent` into rows until nothing is left.
-
-    Returns how many rows that took, and the rest.
-    """
-    rest = values
-    for depth, row in enumerate(rows):
-        if not rest.any():
-            return depth, rest
-        shift = math.ldexp(1.5, 52 - _unit(depth + 1) + exponent)
-        np.add(rest, shift, out=row)
-        row -= shift
-        rest = rest - row
-    return len(rows), rest
+def _squared(x: _Slices) -> _Slices:
+    """The squares, in twice as many slices."""
+    depth = len(x.rows)
+    rows = np.zeros((2 * depth, x.rows.shape[1]))
+    for place, row in enumerate(x.rows, start=1):
+        rows[place : place + depth] += row * x.rows
+    for low, high in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        carry = np.rint(low * 2.0**-_WIDTH)
+        low -= carry * 2.0**_WIDTH
+        high += carry
+    return _Slices(rows, 2 * x.unit)
 
 
-def _square(scaled: Floats, rows: Floats, *, few: bool) -> int:
-    """Slice the exact squares of values below 1 into rows; return how many.
-
-    Values of a few bits have squares without a rounding error. For others there is an error,
-    and its slices are added to those of the rounded square, from the third on, where it begins.
-    """
-    if few:
-        return _cut(scaled * scaled, rows, 0)[0]
-    product, error = product_and_error(scaled, scaled)
-    depth, _ = _cut(product, rows, 0)
-    tail = np.empty_like(rows[2:])
-    more, _ = _cut(error, tail, -2 * _WIDTH)
-    if more:
-        rows[depth : 2 + more] = 0.0
-        rows[2 : 2 + more] += tail[:more]
-    return max(depth, 2 + more if more else 0)
+def _product(a: _Slices, b: _Slices) -> Fraction:
+    return _fraction(a.rows @ b.rows.T, a.unit + b.unit)
 
 
-def _of_gram(gram: Floats, a: tuple[int, int], b: tuple[int, int], exponent: int) -> Fraction:
-    """The products of two groups of slices, summed; the group of ones (row 0) has the unit 1."""
-    block = gram[a[0] : a[1], b[0] : b[1]]
-    if not block.size:
-        return Fraction(0)
-    ones = a[0] == 0
-    unit = _unit(block.shape[1]) + (0 if ones else _unit(block.shape[0]))
-    return _scaled(_fold(block, 0 if ones else _unit(1)), exponent - unit)
+def _fraction(sums: Floats, unit: int) -> Fraction:
+    """The sums of slices, or of products of slices, as one number."""
+    return Fraction(_whole(sums.tolist())) * Fraction(2) ** unit
 
 
-def _scaled(units: int, exponent: int) -> Fraction:
-    return Fraction(units << exponent) if exponent >= 0 else Fraction(units, 1 << -exponent)
-
-
-def _fold(block: Floats, row_unit: int) -> int:
-    """The sum of all entries, each at its own scale, in units of the finest."""
-    by_depth = [0] * sum(block.shape)
-    for i, row in enumerate(block.tolist()):
-        for j, entry in enumerate(row):
-            by_depth[i + j] += int(math.ldexp(entry, row_unit + _unit(1) + _WIDTH * (i + j)))
-    folded = 0
-    for units in by_depth[:-1]:
-        folded = (folded << _WIDTH) + units
-    return folded
+def _whole(digits: float | list[Any]) -> int:
+    """A number, or digits of digits to the base `2**_WIDTH`, in units of the last."""
+    if not isinstance(digits, list):
+        return int(digits)
+    found = 0
+    for digit in digits:
+        found = (found << _WIDTH) + _whole(digit)
+    return found
 
 
 def _add_one_by_one(sums: list[Fraction], values: list[float]) -> None:

@@ -29,7 +29,7 @@ class Interval:
 
     low: float
     high: float
-    level: float  # 0.95 for 95 %
+    level: float  # 0.95 for 95%
     method: str  # how it was computed, such as "wilson"
 
     @classmethod
@@ -68,7 +68,7 @@ def check_level(level: float) -> float:
     """Return the level; refuse one that is not between 0 and 1."""
     if not 0 < level < 1:
         raise UsageError(
-            f"a confidence level of {level!r} is not between 0 and 1", hint="use 0.95 for 95 %"
+            f"a confidence level of {level!r} is not between 0 and 1", hint="use 0.95 for 95%"
         )
     return level
 

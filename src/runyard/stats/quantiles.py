@@ -38,7 +38,7 @@ class Quantiles:
     """The distribution of one metric. Values that are not finite count as `missing`.
 
     Memory is bounded by the bins that hold values: about a hundred kilobytes for most data.
-    Sketched quantiles are within 0.1 % of the value itself, so data that vary by less than that
+    Sketched quantiles are within 0.1% of the value itself, so data that vary by less than that
     around a large value lose their finest shape. Magnitudes below 2e-311 count as zero in a sketch.
     """
 

@@ -1,6 +1,6 @@
 """When to stop adding replicates: intervals that stay valid under repeated checks.
 
-An ordinary 95 % interval that is checked after every replicate misses the truth far more often than
+An ordinary 95% interval that is checked after every replicate misses the truth far more often than
 one time in twenty. A confidence sequence holds at all sample sizes at once, so a run may stop as
 soon as its interval is narrow enough, and that interval still covers.
 
@@ -31,17 +31,17 @@ class ConfidenceSequence:
     """The running interval of a mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas).
 
     A normal-mixture boundary with the running standard deviation, narrowest near `intended`
-    replicates (a quarter wider than necessary at a tenth of that number, 7 % at ten times).
+    replicates (a quarter wider than necessary at a tenth of that number, 7% at ten times).
     It is asymptotic, so three things guard the beginning: there is no interval before `minimum`
     values, none before 50 x skewness squared of them, and each is widened by the Cornish-Fisher
     term of the estimated skewness. Values that have all been equal so far have an
     unknown spread: no interval before `intended` of them.
 
     Holds (simulated, looking at every n up to thousands) for independent values that are normal,
-    uniform, exponential, log-normal of shape 1, and 0/1 down to 5 %. Does not hold for tails so
-    heavy that there is hardly a variance (Pareto near 2: 94 %), nor where events rarer than a few
+    uniform, exponential, log-normal of shape 1, and 0/1 down to 5%. Does not hold for tails so
+    heavy that there is hardly a variance (Pareto near 2: 94%), nor where events rarer than a few
     in `minimum` carry the mean, which no early sample shows coming (jumps in one value of a
-    hundred: 40 %): raise `minimum` to five times one over their frequency. Rates have a sequence of
+    hundred: 40%): raise `minimum` to five times one over their frequency. Rates have a sequence of
     their own. Needs moments of order 3 or more.
     """
 

@@ -1,16 +1,13 @@
-"""One metric in one pass: moments, quantiles and, if every value is a boolean, a rate.
-
-Also how figures are shown to people: with no more digits than their interval supports.
-"""
+"""One metric in one pass: moments, quantiles and, if every value is a boolean, a rate."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from runyard.format import decimals, plus_minus, rounded, show
 from runyard.stats.intervals import Interval, Rate, t_interval
 from runyard.stats.moments import Moments
 from runyard.stats.quantiles import Quantiles
@@ -115,41 +112,3 @@ def _is_boolean(values: np.ndarray[Any, Any]) -> bool:
     if values.dtype.kind != "O":
         return values.dtype.kind == "b" or not values.size
     return all(value is None or isinstance(value, bool | np.bool_) for value in values.flat)
-
-
-def show(number: float, digits: int = 4) -> str:
-    """A number with a few significant digits: `0.1123`, `98,304`, `1.2e-09`."""
-    if not math.isfinite(number):
-        return str(number)
-    if number == 0 or (float(number).is_integer() and abs(number) < 1e9):
-        return f"{number:,.0f}" if number else "0"
-    if not 1e-4 <= abs(number) < 1e9:
-        return f"{number:.{digits - 1}e}".replace(".000e", "e")
-    return rounded(number, max(0, digits - 1 - _magnitude(number)))
-
-
-def plus_minus(value: float, half: float) -> str:
-    """A value and the half-width of its interval, both rounded to two digits of the latter."""
-    if not math.isfinite(value) or not math.isfinite(half) or half <= 0:
-        return f"{show(value)} ± {show(half)}"
-    magnitude = _magnitude(max(abs(value), half))
-    if not -4 <= magnitude < 9:
-        scale = 10.0**magnitude
-        return f"({plus_minus(value / scale, half / scale)})e{magnitude:+03d}"
-    places = decimals(half)
-    return f"{rounded(value, places)} ± {rounded(half, places)}"
-
-
-def _magnitude(number: float) -> int:
-    return math.floor(math.log10(abs(number)))
-
-
-def decimals(half: float) -> int:
-    """The decimals that leave two digits of a half-width, at most those of a double."""
-    return min(15, 1 - _magnitude(float(f"{half:.1e}"))) if half > 0 else 4
-
-
-def rounded(number: float, places: int) -> str:
-    """A number rounded to this many decimals (-1: to tens); zero has no sign."""
-    shown = f"{round(number, places):,.{max(0, places)}f}"
-    return shown.removeprefix("-") if not shown.strip("-0.,") else shown

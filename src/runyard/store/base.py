@@ -1,6 +1,6 @@
 """The interface of all stores, tested by one conformance suite.
 
-Reads and writes happen in units of work:
+Reads (`reading.Snapshot`) and writes (`sql.Transaction`) happen in units of work:
 
     with store.transaction() as tx:        # writes; all or nothing, one at a time
         claim = tx.claim(batch, engine, want=256)
@@ -20,210 +20,21 @@ hundred claims. Lists have a queue row for each task without an outcome instead.
 
 from __future__ import annotations
 
+import os
+import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from runyard import clock
 from runyard.errors import StoreAway, StoreConflict
-from runyard.spec.outcome import OutcomeRow, Printed
-from runyard.store.rows import (
-    AttemptRow,
-    BatchRow,
-    Claim,
-    ClaimRow,
-    EdgeRow,
-    EngineRow,
-    QueueRow,
-    Recording,
-    TaskRow,
-    Timings,
-)
+from runyard.store.reading import Snapshot
+from runyard.store.sql import Transaction
+
+__all__ = ["Snapshot", "Store", "Transaction"]
 
 T = TypeVar("T")
-
-
-class Snapshot(Protocol):
-    """Reads from one consistent state."""
-
-    def batch(self, name: str) -> BatchRow | None:
-        """The batch with this name."""
-
-    def batch_by_id(self, batch: int) -> BatchRow | None:
-        """The batch with this number."""
-
-    def batches(self) -> list[BatchRow]:
-        """Every batch, oldest first."""
-
-    def outcome(self, batch: int, task: int) -> OutcomeRow | None:
-        """One task's outcome."""
-
-    def outcomes(
-        self,
-        batch: int,
-        *,
-        after: int = -1,
-        limit: int | None = None,
-        statuses: Sequence[int] | None = None,
-    ) -> Iterator[OutcomeRow]:
-        """Outcomes with numbers above `after`, in order, with their checksums verified."""
-
-    def made_by(self, batch: int, low: int, high: int) -> list[int]:
-        """Tasks completed or failed by engines from `low` up to, but not including, `high`."""
-
-    def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
-        """Attempts that did not end their task."""
-
-    def printed(self, batch: int, task: int) -> list[Printed]:
-        """The output of a task's attempts, without those that printed nothing."""
-
-    def task(self, batch: int, task: int) -> TaskRow | None:
-        """One task of a list."""
-
-    def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
-        """Tasks of a list with numbers above `after`, in order."""
-
-    def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
-        """The outcomes with the highest numbers, highest first."""
-
-    def by_end(
-        self,
-        batch: int,
-        limit: int,
-        *,
-        offset: int = 0,
-        statuses: Sequence[int] | None = None,
-        latest_first: bool = False,
-    ) -> list[OutcomeRow]:
-        """Outcomes in the order in which they ended; ties are ordered by number."""
-
-    def queue(
-        self, batch: int, *, engine: int | None = None, limit: int | None = None
-    ) -> list[QueueRow]:
-        """Tasks of a list without an outcome, the next one first; or those that an engine holds."""
-
-    def queued(self, batch: int, task: int) -> QueueRow | None:
-        """One task of a list, if it has no outcome yet."""
-
-    def has_priorities(self, batch: int) -> bool:
-        """Whether the waiting tasks of a list have different priorities."""
-
-    def next_free(self, batch: int) -> QueueRow | None:
-        """The task of a list that the next claim would get."""
-
-    def ahead(self, row: QueueRow) -> int:
-        """The number of tasks without an outcome before this one, running or not."""
-
-    def claims(self, batch: int) -> list[ClaimRow]:
-        """Claimed ranges of a grid."""
-
-    def engines(self) -> list[EngineRow]:
-        """Engines that signed on to this store and have not signed off."""
-
-    def timings(self, batch: int) -> Timings:
-        """Durations of the batch's tasks."""
-
-    def edges(self, batch: int) -> list[EdgeRow]:
-        """Dependencies between tasks of a list that are still pending."""
-
-    def cancel_requests(self, batch: int) -> list[int]:
-        """Tasks with a pending request to cancel them while an engine runs them."""
-
-
-class Transaction(Snapshot, Protocol):
-    """Reads and writes that become durable together."""
-
-    def create_batch(self, **columns: Any) -> BatchRow:
-        """Record a new batch."""
-
-    def update_batch(self, batch: int, **columns: Any) -> BatchRow:
-        """Change columns of a batch."""
-
-    def delete_batch(self, batch: int) -> None:
-        """Delete a batch and everything recorded about it."""
-
-    def add_tasks(
-        self,
-        batch: int,
-        tasks: Sequence[tuple[str | None, int, bytes, Sequence[int]]],
-        *,
-        engine: int | None = None,
-        token: str | None = None,
-    ) -> None:
-        """Append tasks to a list: name, priority, content, and the numbers they depend on.
-
-        With an engine and a token, they are claimed by that engine from the start.
-        """
-
-    def forget(self, batch: int) -> int:
-        """Remove the tasks of a list that have an outcome, and return how many there were.
-
-        Their numbers are not reused.
-        """
-
-    def claim(
-        self,
-        batch: int,
-        engine: int,
-        want: int,
-        *,
-        token: str | None = None,
-        again: bool = False,
-    ) -> Claim | None:
-        """Take unclaimed tasks, at least one and about `want`; None if there are none.
-
-        If it is unknown whether a claim succeeded, repeat it with the same token and `again`.
-        """
-
-    def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
-        """Claim those of these tasks of a list that no other engine holds and that may start.
-
-        Tasks that the engine already holds under this token are part of the claim, too.
-        """
-
-    def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
-        """Whether the engine still holds the claim; for a list: these tasks of it."""
-
-    def release(self, claim: Claim, *, finished: bool) -> None:
-        """Give up a claim: finished (every task has an outcome), or free for others."""
-
-    def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
-        """Insert outcomes for tasks that have none yet, and settle the followers of these tasks.
-
-        Followers of completed tasks wait for one task less; followers of all others, direct and
-        indirect, are recorded as cancelled. Updates the batch's counts.
-        """
-
-    def cancel_doomed(self, batch: int) -> int:
-        """Cancel the followers of tasks that did not complete; return how many."""
-
-    def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
-        """Record attempts that did not end their task."""
-
-    def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
-        """Record the output of attempts, replacing what was recorded for them before."""
-
-    def requeue(self, batch: int, tasks: Sequence[int]) -> None:
-        """Delete outcomes with all attempts and their output, so that the tasks run again."""
-
-    def pending(self, batch: int) -> list[tuple[int, int]]:
-        """Ranges of tasks without an outcome, claimed or not."""
-
-    def request_cancel(self, batch: int, task: int) -> None:
-        """Ask the engine that runs this task to cancel it."""
-
-    def clear_cancel(self, batch: int, task: int) -> None:
-        """Remove a request to cancel that has been handled."""
-
-    def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
-        """Register a new engine and return its number."""
-
-    def update_engine(self, engine: int, **columns: Any) -> None:
-        """Record what the engine is doing, or ask it to stop."""
-
-    def sign_off(self, engine: int) -> None:
-        """Remove an engine that no longer uses this store."""
 
 
 class Store(ABC):
@@ -293,6 +104,41 @@ class Store(ABC):
                 gives_up = self.is_hurried and isinstance(error, StoreAway)
                 if gives_up or clock.monotonic() > until:
                     raise
+
+    def sign_on(self, backend: str, lanes: int, take_up: Callable[[Transaction, int], T]) -> T:
+        """Record a new engine of this process and let it live; `take_up` gets its number.
+
+        It lives before others can see it, who would take it for dead, and no longer if this fails.
+        """
+        tried: list[int] = []
+
+        def work(tx: Transaction) -> T:
+            engine = tx.sign_on(socket.gethostname(), os.getpid(), backend, lanes)
+            for number in {*tried} - {engine}:  # of transactions that had to be repeated
+                self.release_liveness(number)
+            tried.append(engine)
+            self.acquire_liveness(engine)
+            return take_up(tx, engine)
+
+        try:
+            return self.write(work)
+        except BaseException:
+            for number in {*tried}:
+                self.release_liveness(number)
+            raise
+
+    def sign_off(self, engine: int, leave: Callable[[Transaction], None] | None = None) -> None:
+        """Remove an engine, after `leave` in the same transaction; if that fails, it is dead."""
+
+        def work(tx: Transaction) -> None:
+            if leave is not None:
+                leave(tx)
+            tx.sign_off(engine)
+
+        try:
+            self.write(work)
+        finally:
+            self.release_liveness(engine)
 
     def spare(self) -> int:
         """Bytes that `compact` would free on the disk; 0 if it isn't worthwhile."""

@@ -11,7 +11,7 @@ from runyard.spec.outcome import OutcomeRow
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store import schema
 from runyard.store.pieces import IN_PIECES
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 
 _OUTCOMES = f"SELECT batch, {', '.join(OutcomeRow._fields)} FROM outcomes ORDER BY batch, task"
 _BATCHES = "SELECT id, name, completed, failed, cancelled FROM batches"
@@ -20,7 +20,7 @@ _RANGES = "SELECT low, high FROM claims WHERE batch = :batch"
 _COUNT = "SELECT count(*) FROM outcomes WHERE batch = :batch AND task >= :low AND task < :high"
 
 
-def check_rows(view: SqlSnapshot) -> Iterator[str]:
+def check_rows(view: Snapshot) -> Iterator[str]:
     """Check every row of every table against its checksum, and the counts against the rows."""
     for table in schema.TABLES:
         if table is schema.outcomes:
@@ -46,14 +46,14 @@ def check_rows(view: SqlSnapshot) -> Iterator[str]:
     yield from _unheld(view)
 
 
-def _joined(view: SqlSnapshot, batch: int, task: int) -> bytes:
+def _joined(view: Snapshot, batch: int, task: int) -> bytes:
     """A value joined from its pieces; empty if one is damaged, which has been reported already."""
     with suppress(StoreDamaged):
         return b"".join(view.pieces(batch, task))
     return b""
 
 
-def _unheld(view: SqlSnapshot) -> Iterator[str]:
+def _unheld(view: Snapshot) -> Iterator[str]:
     """Check that every task of a grid below its frontier has an outcome or lies in a claim."""
 
     def ended(batch: int, low: int, high: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,8 +13,6 @@ from runyard.spec.outcome import damaged
 from runyard.store import schema
 from runyard.store.rows import Claim, ClaimRow, first_free, gaps
 from runyard.store.writing import SqlWriter
-
-_log = logging.getLogger(__name__)
 
 _QUEUE = "q.batch, q.task, q.priority, q.waiting, q.engine, q.token, q.checksum"
 _WIDTH = 7  # columns of a queue row, including its checksum
@@ -69,6 +66,10 @@ class SqlClaims(SqlWriter):
         token: str | None = None,
         again: bool = False,
     ) -> Claim | None:
+        """Take unclaimed tasks, at least one and about `want`; None if there are none.
+
+        If it is unknown whether a claim succeeded, repeat it with the same token and `again`.
+        """
         faults.point("claim")
         token = token or secrets.token_hex(8)
         listed = self._is_listed(batch)
@@ -77,18 +78,20 @@ class SqlClaims(SqlWriter):
             if found is not None:
                 return found
         take = self._claim_listed if listed else self._claim_range
-        claim = take(batch, engine, max(1, want), token)
-        if claim is not None:
-            _log.debug("engine %d claims %d tasks of batch %d", engine, claim.size, batch)
-        return claim
+        return take(batch, engine, max(1, want), token)
 
     def take(self, batch: int, engine: int, token: str, tasks: Sequence[int]) -> Claim | None:
+        """Claim those of these tasks of a list that no other engine holds and that may start.
+
+        Tasks that the engine already holds under this token are part of the claim, too.
+        """
         rows = self.run(_NAMED, batch=batch, tasks=list(tasks)).fetchall()
         alive = {holder: self._alive(holder) for holder in {row[4] for row in rows} - {None}}
         mine = [row for row in rows if row[5] == token or not alive.get(row[4])]
         return self._give_claim(batch, engine, token, mine)
 
     def holds(self, claim: Claim, tasks: Sequence[int] = ()) -> bool:
+        """Whether the engine still holds the claim; for a list: these tasks of it."""
         if tasks and claim.id == 0:
             tokens = dict(self.run(_TOKENS, batch=claim.batch, tasks=list(tasks)).fetchall())
             if any(token != claim.token for token in tokens.values()):
@@ -103,6 +106,7 @@ class SqlClaims(SqlWriter):
         return row is not None and row.token == claim.token
 
     def release(self, claim: Claim, *, finished: bool) -> None:
+        """Give up a claim: finished (every task has an outcome), or free for others."""
         if not finished:
             self._notify(claim.batch)
         if claim.id == 0:

@@ -62,5 +62,6 @@ def _check_room(path: Path, needed: int) -> None:
         wanted = disks[place.stat().st_dev] * needed
         if shutil.disk_usage(place).free < wanted:
             raise StoreFull(
-                f"compacting {path} needs {wanted:,} bytes of room in {place}", hint="free some"
+                f"compacting {path} needs {wanted:,} bytes of room in {place}",
+                hint="free some disk space",
             )

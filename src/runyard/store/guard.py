@@ -82,7 +82,7 @@ class WriteLock:
                 raise StoreError(
                     f"the store {self._path.parent} can't be written: another process has been "
                     f"writing for {BUSY_SECONDS:g} s",
-                    hint="is one of them stopped?  runyard status",
+                    hint="check for a suspended process: runyard status",
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
@@ -129,8 +129,8 @@ class Pins:
             if _identity(path) != found:
                 raise StoreGone(
                     f"{path} was removed or replaced while it was in use: nothing more is "
-                    "recorded, and what was recorded last may be lost",
-                    hint="put the yard back, or run the batch again",
+                    "recorded, and the latest outcomes may be lost",
+                    hint="restore the yard, or run the batch again",
                 )
 
     def check_content(self) -> None:
@@ -142,14 +142,14 @@ class Pins:
         if least is None and self._least is not None:
             change = "overwritten"
         elif size < self._size and size < (least or 0):
-            change = "cut short"
+            change = "truncated"
         else:
             self._size, self._least = size, least
             return
         raise StoreGone(
-            f"{self._path} was {change} while it was in use: nothing more is recorded, and what "
-            "was recorded may be lost",
-            hint="run `runyard doctor`; put the yard back, or run the batch again",
+            f"{self._path} was {change} while it was in use: nothing more is recorded, and "
+            "recorded outcomes may be lost",
+            hint="run `runyard doctor`; restore the yard, or run the batch again",
         )
 
     def _sizes(self) -> tuple[int, int | None]:

@@ -35,13 +35,13 @@ from runyard.store.check import check_rows
 from runyard.store.lease import LEASE_SECONDS, Leases
 from runyard.store.notifications import Listener, channel_of
 from runyard.store.pool import Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 from runyard.store.sessions import DatabaseSession, Sessions
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_postgres
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 LOOK_SECONDS = 3.0
 """Seconds between checks for what is not notified: engines that died."""
@@ -52,14 +52,6 @@ STREAMED = 1000
 CLOSE_SECONDS = 2.0
 """How many seconds an unresponsive server may delay closing the store."""
 
-_KINDS = ("int8", "int4", "int4", "bytea", "bytea", "float8", "float8", "int8", "int8")
-_ARRAYS = ", ".join(f"%b::{kind}[]" for kind in _KINDS)
-_INSERT_OUTCOMES = f"""
-    WITH inserted AS (
-        INSERT INTO outcomes SELECT %s::int8, * FROM unnest({_ARRAYS})
-        ON CONFLICT DO NOTHING RETURNING 1
-    ) SELECT count(*) FROM inserted
-"""
 _CONFLICTS = (
     errors.DeadlockDetected, errors.SerializationFailure,
     errors.QueryCanceled, errors.LockNotAvailable,
@@ -77,7 +69,7 @@ to run:    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … as well,
 to set up: GRANT CREATE ON SCHEMA … for the first use of a yard"""
 
 
-class PostgresSnapshot(SqlSnapshot):
+class PostgresSnapshot(Snapshot):
     """Reads in one session."""
 
     def __init__(self, driver: DatabaseSession) -> None:
@@ -95,14 +87,14 @@ class PostgresSnapshot(SqlSnapshot):
             yield from cursor.execute(text)
 
 
-class PostgresTransaction(PostgresSnapshot, SqlTransaction):
+class PostgresTransaction(PostgresSnapshot, Transaction):
     """Reads and writes, concurrent with those of other engines."""
 
     def __init__(
         self, driver: DatabaseSession, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         PostgresSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def batch(self, name: str) -> BatchRow | None:
         row = super().batch(name)
@@ -116,21 +108,24 @@ class PostgresTransaction(PostgresSnapshot, SqlTransaction):
         super().sign_off(engine)
         self._driver.execute("DELETE FROM leases WHERE engine = %s", [engine])
 
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:  # noqa: ARG002
-        columns = [packed(kind, rows.flat[at::WIDTH]) for at, kind in enumerate(_KINDS)]
-        found = self._driver.execute(_INSERT_OUTCOMES, [batch, *columns]).fetchone()
+    def _insert_outcomes(self, batch: int, rows: Rows) -> int:
+        columns = ([batch] * len(rows), *(rows.flat[at::WIDTH] for at in range(WIDTH)))
+        source, values = _source(schema.outcomes, columns)
+        insert = f"INSERT INTO outcomes SELECT * FROM {source} ON CONFLICT DO NOTHING RETURNING 1"
+        query = f"WITH inserted AS ({insert}) SELECT count(*) FROM inserted"
+        found = self._driver.execute(query, values).fetchone()
         return int(found[0]) if found else 0
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
-        source, arrays = _unnested(table, rows)
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
+        source, values = _source(table, zip(*rows, strict=True))
         query = f"INSERT INTO {table.name} SELECT * FROM {source} {_on(clash, table)}"
-        self._driver.execute(query, arrays)
+        self._driver.execute(query, values)
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
-        source, arrays = _unnested(table, rows)
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
+        source, values = _source(table, zip(*rows, strict=True))
         changed = ", ".join(f"{name} = v.{name}" for name in _values(table))
         query = f"UPDATE {table.name} t SET {changed} FROM {source} WHERE {_same_key(table)}"
-        self._driver.execute(query, arrays)
+        self._driver.execute(query, values)
 
     def _notify(self, batch: int) -> None:
         channel = channel_of(self._driver)
@@ -325,13 +320,22 @@ class PostgresStore(Store):
             raise StoreError(f"the store {self.location} can't be used: {text}") from cause
 
 
-def _unnested(table: Table[Any], rows: Sequence[Values]) -> tuple[str, list[Packed]]:
-    """Rows as a table expression, and the arrays to bind, one for each column."""
-    kinds = [column.kind.replace("number", "int8") for column in table.columns]
-    columns = zip(*rows, strict=True)
-    arrays = [packed(kind, column) for kind, column in zip(kinds, columns, strict=True)]
-    places = ", ".join(f"%b::{kind}[]" for kind in kinds)
-    return f"unnest({places}) AS v({', '.join(table.names)})", arrays
+def _source(table: Table[Any], columns: Iterable[Sequence[Any]]) -> tuple[str, list[Any]]:
+    """Rows as a table expression, and what to bind: an array, or the value that all rows share."""
+    chosen, names, places = list[str](), list[str](), list[str]()
+    shared, arrays = list[Any](), list[Packed]()
+    for (name, given, _), values in zip(table.columns, columns, strict=True):
+        kind = given.replace("number", "int8")
+        if name != "checksum" and values.count(values[0]) == len(values):
+            chosen.append(f"%b::{kind} AS {name}")
+            shared.append(values[0])
+        else:
+            chosen.append(name)
+            names.append(name)
+            places.append(f"%b::{kind}[]")
+            arrays.append(packed(kind, values))
+    unnested = f"unnest({', '.join(places)}) AS u({', '.join(names)})"
+    return f"(SELECT {', '.join(chosen)} FROM {unnested}) AS v", [*shared, *arrays]
 
 
 def _values(table: Table[Any]) -> list[str]:

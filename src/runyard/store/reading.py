@@ -52,7 +52,7 @@ BEST_FIRST = "priority DESC, task"
 OF_BATCH = "batch = :batch"
 
 
-class SqlSnapshot(ABC):
+class Snapshot(ABC):
     """Reads over one connection."""
 
     @abstractmethod
@@ -64,16 +64,20 @@ class SqlSnapshot(ABC):
         """All rows of a query, with few of them in memory at once."""
 
     def batch(self, name: str) -> BatchRow | None:
+        """The batch with this name."""
         found = self._all(schema.batches, "name = :name", name=name)
         return found[0] if found else None
 
     def batch_by_id(self, batch: int) -> BatchRow | None:
+        """The batch with this number."""
         return self._get(schema.batches, batch)
 
     def batches(self) -> list[BatchRow]:
+        """Every batch, oldest first."""
         return self._all(schema.batches, order="id")
 
     def outcome(self, batch: int, task: int) -> OutcomeRow | None:
+        """One task's outcome."""
         return next(self.outcomes(batch, after=task - 1, limit=1, up_to=task), None)
 
     def outcomes(
@@ -85,6 +89,7 @@ class SqlSnapshot(ABC):
         statuses: Sequence[int] | None = None,
         up_to: int | None = None,
     ) -> Iterator[OutcomeRow]:
+        """Outcomes with numbers above `after`, in order, with their checksums verified."""
         values: dict[str, Any] = {"batch": batch}
         query = _OUTCOMES + " AND task > :after" + _with_status(statuses, values)
         if up_to is not None:
@@ -103,10 +108,12 @@ class SqlSnapshot(ABC):
             page = _next_page(rows)
 
     def latest(self, batch: int, limit: int) -> list[OutcomeRow]:
+        """The outcomes with the highest numbers, highest first."""
         query = f"{_OUTCOMES} ORDER BY task DESC LIMIT :page"
         return list(self._whole(batch, self.run(query, batch=batch, page=limit).fetchall()))
 
     def made_by(self, batch: int, low: int, high: int) -> list[int]:
+        """Tasks completed or failed by engines from `low` up to, but not including, `high`."""
         first, last = workers_of(low, high)
         return [task for (task,) in self.run(_MADE_BY, batch=batch, first=first, last=last)]
 
@@ -119,6 +126,7 @@ class SqlSnapshot(ABC):
         statuses: Sequence[int] | None = None,
         latest_first: bool = False,
     ) -> list[OutcomeRow]:
+        """Outcomes in the order in which they ended; ties are ordered by number."""
         values: dict[str, Any] = {"batch": batch, "page": limit, "skip": offset}
         order = " DESC" if latest_first else ""
         query = (
@@ -128,26 +136,31 @@ class SqlSnapshot(ABC):
         return list(self._whole(batch, self.run(query, **values).fetchall()))
 
     def attempts(self, batch: int, task: int | None = None) -> list[AttemptRow]:
+        """Attempts that did not end their task."""
         where, of_task = OF_BATCH, dict[str, Any]()
         if task is not None:
             where, of_task = f"{OF_BATCH} AND task = :task", {"task": task}
         return self._all(schema.attempts, where, order="task, number", batch=batch, **of_task)
 
     def printed(self, batch: int, task: int) -> list[Printed]:
+        """The output of a task's attempts, without those that printed nothing."""
         where = "batch = :batch AND task = :task"
         rows = self._all(schema.outputs, where, order="attempt", batch=batch, task=task)
         return [Printed(row.task, row.attempt, row.stdout, row.stderr) for row in rows]
 
     def task(self, batch: int, task: int) -> TaskRow | None:
+        """One task of a list."""
         return self._get(schema.tasks, batch, task)
 
     def tasks(self, batch: int, *, after: int = -1, limit: int | None = None) -> list[TaskRow]:
+        """Tasks of a list with numbers above `after`, in order."""
         where = "batch = :batch AND task > :after"
         return self._all(schema.tasks, where, order="task", limit=limit, batch=batch, after=after)
 
     def queue(
         self, batch: int, *, engine: int | None = None, limit: int | None = None
     ) -> list[QueueRow]:
+        """Tasks of a list without an outcome, the next one first; or those that an engine holds."""
         where, of_engine = OF_BATCH, dict[str, Any]()
         if engine is not None:
             where, of_engine = f"{OF_BATCH} AND engine = :engine", {"engine": engine}
@@ -156,35 +169,44 @@ class SqlSnapshot(ABC):
         )
 
     def queued(self, batch: int, task: int) -> QueueRow | None:
+        """One task of a list, if it has no outcome yet."""
         return self._get(schema.queue, batch, task)
 
     def has_priorities(self, batch: int) -> bool:
+        """Whether the waiting tasks of a list have different priorities."""
         low, high = self.run(_PRIORITIES, batch=batch).fetchone()
         return bool(low != high)
 
     def next_free(self, batch: int) -> QueueRow | None:
+        """The task of a list that the next claim would get."""
         where = "batch = :batch AND engine IS NULL AND waiting = 0"
         found = self._all(schema.queue, where, order=BEST_FIRST, limit=1, batch=batch)
         return found[0] if found else None
 
     def ahead(self, row: QueueRow) -> int:
+        """The number of tasks without an outcome before this one, running or not."""
         of_row = {"batch": row.batch, "priority": row.priority, "task": row.task}
         return int(self.run(_AHEAD, **of_row).fetchone()[0])
 
     def claims(self, batch: int) -> list[ClaimRow]:
+        """Claimed ranges of a grid."""
         return self._all(schema.claims, OF_BATCH, order="low", batch=batch)
 
     def engines(self) -> list[EngineRow]:
+        """Engines that signed on to this store and have not signed off."""
         return self._all(schema.engines, order="id")
 
     def edges(self, batch: int) -> list[EdgeRow]:
+        """Dependencies between tasks of a list that are still pending."""
         return self._all(schema.edges, OF_BATCH, order="before, task", batch=batch)
 
     def cancel_requests(self, batch: int) -> list[int]:
+        """Tasks with a pending request to cancel them while an engine runs them."""
         rows = self._all(schema.cancels, OF_BATCH, order="task", batch=batch)
         return [row.task for row in rows]
 
     def timings(self, batch: int) -> Timings:
+        """Durations of the batch's tasks."""
         return Timings._make(self.run(_TIMINGS, batch=batch).fetchone())
 
     def pieces(self, batch: int, task: int) -> Iterator[bytes]:

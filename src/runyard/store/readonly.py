@@ -15,12 +15,12 @@ from pathlib import Path
 
 from runyard.errors import StoreError, StoreForbidden
 
-State = tuple[int | None, ...] | None
+FileState = tuple[int | None, ...] | None
 
 INDEX_BYTES = 32 * 1024
 """The smallest index of a WAL that is in use."""
 
-HINT = "commands that only read work: status, results, compare, report -o, export -o, logs, verify"
+HINT = "read-only commands still work: status, results, compare, report -o, export -o, logs, verify"
 
 
 def may_only_read(path: Path) -> bool:
@@ -49,7 +49,7 @@ def connect(path: Path, seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def state(path: Path) -> State:
+def state(path: Path) -> FileState:
     """A value that changes whenever an unused store changes; None for a store in use."""
     log, index = _size(path, "-wal"), _size(path, "-shm")
     if log or (index or 0) >= INDEX_BYTES:
@@ -65,7 +65,7 @@ def _size(path: Path, end: str) -> int | None:
         return None
 
 
-def check_state(path: Path, before: State) -> None:
+def check_state(path: Path, before: FileState) -> None:
     """Raise if a store that seemed unused changed while it was read."""
     if before is not None and state(path) != before:
         raise StoreError(

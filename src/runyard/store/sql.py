@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,8 +24,6 @@ from runyard.store.rows import (
     runs,
     unclaimed,
 )
-
-_log = logging.getLogger(__name__)
 
 WISHES = {"control", "total", "finished", "priority"}
 """Columns of a batch whose changes are notified to engines."""
@@ -66,10 +63,11 @@ _INCOMPLETE = """
 """
 
 
-class SqlTransaction(SqlClaims):
+class Transaction(SqlClaims):
     """Reads and writes over one connection, inside one database transaction."""
 
     def create_batch(self, **columns: Any) -> BatchRow:
+        """Record a new batch."""
         fresh = {
             "frontier": 0,
             "completed": 0,
@@ -87,6 +85,7 @@ class SqlTransaction(SqlClaims):
         return row
 
     def update_batch(self, batch: int, **columns: Any) -> BatchRow:
+        """Change columns of a batch."""
         row = self.batch_by_id(batch)
         if row is None:
             raise NotFound(f"batch number {batch} is gone from the store")
@@ -96,6 +95,7 @@ class SqlTransaction(SqlClaims):
         return changed
 
     def delete_batch(self, batch: int) -> None:
+        """Delete a batch and everything recorded about it."""
         for table in schema.OF_BATCHES:
             self.run(f"DELETE FROM {table.name} WHERE batch = :batch", batch=batch)
         self._drop(schema.batches, batch)
@@ -109,6 +109,10 @@ class SqlTransaction(SqlClaims):
         engine: int | None = None,
         token: str | None = None,
     ) -> None:
+        """Append tasks to a list: name, priority, content, and the numbers they depend on.
+
+        With an engine and a token, they are claimed by that engine from the start.
+        """
         row = self.batch_by_id(batch)
         assert row is not None
         created, first = clock.now(), row.next_task
@@ -131,6 +135,10 @@ class SqlTransaction(SqlClaims):
         self.update_batch(batch, total=total, frontier=end, finished=None)
 
     def forget(self, batch: int) -> int:
+        """Remove the tasks of a list that have an outcome, and return how many there were.
+
+        Their numbers are not reused.
+        """
         row = self.batch_by_id(batch)
         assert row is not None
         of_ended = "IN (SELECT task FROM outcomes WHERE batch = :batch)"
@@ -145,6 +153,11 @@ class SqlTransaction(SqlClaims):
         return row.done
 
     def record(self, batch: int, rows: Sequence[OutcomeRow]) -> Recording:
+        """Insert outcomes for tasks that have none yet, and settle the followers of these tasks.
+
+        Followers of completed tasks wait for one task less; followers of all others, direct and
+        indirect, are recorded as cancelled. Updates the batch's counts.
+        """
         if not rows:
             return Recording(0)
         rows, counts = Rows.of(rows), Counter[str]()
@@ -164,11 +177,10 @@ class SqlTransaction(SqlClaims):
             completed = [task for task, status in ended.items() if status == COMPLETED]
             freed = self._settle(batch, completed)
         self._count(found, counts)
-        added = sum(counts.values())
-        _log.debug("recorded %d outcomes of batch %d, %d tasks freed", added, batch, len(freed))
-        return Recording(added, freed)
+        return Recording(sum(counts.values()), freed)
 
     def cancel_doomed(self, batch: int) -> int:
+        """Cancel the followers of tasks that did not complete; return how many."""
         lost = [task for (task,) in self.run(_INCOMPLETE, batch=batch, completed=COMPLETED)]
         doomed = self._doomed(batch, lost)
         return self.record(batch, doomed).count if doomed else 0
@@ -178,7 +190,7 @@ class SqlTransaction(SqlClaims):
         counts, codes = Counter[str](), rows.statuses
         for code in codes:
             of_kind = rows if len(codes) == 1 else rows.only(lambda row: row.status == code)  # noqa: B023
-            counts[Status.of(code).value] = self._insert_outcomes(batch, code, of_kind)
+            counts[Status.of(code).value] = self._insert_outcomes(batch, of_kind)
         if rows and self._is_listed(batch):
             self.run(_UNQUEUE, batch=batch, tasks=rows.tasks)
         return counts
@@ -226,14 +238,17 @@ class SqlTransaction(SqlClaims):
         return sorted(row.task for row in changed if not row.waiting)
 
     def add_attempts(self, attempts: Iterable[AttemptRow]) -> None:
+        """Record attempts that did not end their task."""
         rows = (msgspec.structs.astuple(a) for a in attempts)
         self._insert_many(schema.attempts, rows, clash="keep")
 
     def keep_printed(self, batch: int, printed: Sequence[Printed]) -> None:
+        """Record the output of attempts, replacing what was recorded for them before."""
         last = {(each.task, each.attempt): each for each in printed}
         self._insert_many(schema.outputs, ((batch, *each) for each in last.values()), clash="put")
 
     def requeue(self, batch: int, tasks: Sequence[int]) -> None:
+        """Delete outcomes with all attempts and their output, so that the tasks run again."""
         record = self.batch_by_id(batch)
         assert record is not None
         lost = {status.value: 0 for status in FINAL_STATES}
@@ -259,6 +274,7 @@ class SqlTransaction(SqlClaims):
         self.update_batch(batch, **kept, finished=None, control=None)
 
     def pending(self, batch: int) -> list[tuple[int, int]]:
+        """Ranges of tasks without an outcome, claimed or not."""
         if self._is_listed(batch):
             return runs(sorted(row.task for row in self.queue(batch)))
         found = self.batch_by_id(batch)
@@ -270,14 +286,17 @@ class SqlTransaction(SqlClaims):
         ]
 
     def request_cancel(self, batch: int, task: int) -> None:
+        """Ask the engine that runs this task to cancel it."""
         self.clear_cancel(batch, task)
         self._insert_many(schema.cancels, [(batch, task)])
         self._notify(batch)
 
     def clear_cancel(self, batch: int, task: int) -> None:
+        """Remove a request to cancel that has been handled."""
         self._drop(schema.cancels, batch, task)
 
     def sign_on(self, host: str, pid: int, backend: str, workers: int) -> int:
+        """Register a new engine and return its number."""
         columns = {
             "host": host, "pid": pid, "started": clock.now(), "batch": None,
             "backend": backend, "workers": workers, "running": 0, "rate": 0.0, "stop": 0,
@@ -285,6 +304,7 @@ class SqlTransaction(SqlClaims):
         return self._insert(schema.engines, columns).id
 
     def update_engine(self, engine: int, **columns: Any) -> None:
+        """Record what the engine is doing, or ask it to stop."""
         row = self._get(schema.engines, engine)
         if row is not None:
             self._put(schema.engines, msgspec.structs.replace(row, **columns))
@@ -292,6 +312,7 @@ class SqlTransaction(SqlClaims):
                 self._notify(row.batch or 0)
 
     def sign_off(self, engine: int) -> None:
+        """Remove an engine that no longer uses this store."""
         self._drop(schema.engines, engine)
 
     def _insert_pieces(self, batch: int, row: OutcomeRow) -> None:

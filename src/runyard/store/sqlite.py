@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from runyard import faults
 from runyard.errors import StoreDamaged, StoreError, StoreFull
 from runyard.modes import make_folder
-from runyard.spec.outcome import WIDTH, OutcomeRow, Rows
+from runyard.spec.outcome import WIDTH, Rows
 from runyard.store import readonly, schema
 from runyard.store.base import Store
 from runyard.store.blank import put_blank
@@ -26,15 +26,18 @@ from runyard.store.connecting import connect, translated
 from runyard.store.guard import BUSY_SECONDS, Pins, WriteLock
 from runyard.store.liveness import LivenessLocks
 from runyard.store.pool import KEEP, Pool
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
-from runyard.store.sql import SqlTransaction
+from runyard.store.sql import Transaction
 from runyard.store.statements import for_sqlite
-from runyard.store.writing import Clash, Values
+from runyard.store.writing import Clash, RowValues
 
 GROUP = 50
 """Rows in one INSERT, so that the GIL is released and taken once for all of them."""
+
+SHORT = 64
+"""The longest value, in bytes, that is written into a statement."""
 
 _NO_DAMAGE = {
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
@@ -46,15 +49,10 @@ _BATCHES_TWICE = """
     SELECT (SELECT count(*) FROM batches NOT INDEXED),
         (SELECT count(*) FROM batches INDEXED BY batches_name)
 """
-_STATUS, _ERROR = OutcomeRow._fields.index("status"), OutcomeRow._fields.index("error")
 _VERBS = {"error": "INSERT", "keep": "INSERT OR IGNORE", "put": "INSERT OR REPLACE"}
-_INSERT = (
-    "INSERT OR IGNORE INTO outcomes "
-    "(batch, task, status, attempt, value, error, started, seconds, worker, checksum) VALUES "
-)
 
 
-class SqliteSnapshot(SqlSnapshot):
+class SqliteSnapshot(Snapshot):
     """Reads over one connection."""
 
     def __init__(self, driver: sqlite3.Connection) -> None:
@@ -89,7 +87,7 @@ class SqliteSnapshot(SqlSnapshot):
             )
 
 
-class SqliteTransaction(SqliteSnapshot, SqlTransaction):
+class SqliteTransaction(SqliteSnapshot, Transaction):
     """Reads and writes while no other process writes."""
 
     has_changes = False  # that other engines must be notified of
@@ -98,31 +96,28 @@ class SqliteTransaction(SqliteSnapshot, SqlTransaction):
         self, driver: sqlite3.Connection, alive: Callable[[int], bool], known: dict[int, bool]
     ) -> None:
         SqliteSnapshot.__init__(self, driver)
-        SqlTransaction.__init__(self, alive, known)
+        Transaction.__init__(self, alive, known)
 
     def _notify(self, batch: int) -> None:  # noqa: ARG002
         self.has_changes = True
 
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        # Values that all rows share are literals: binding costs time.
-        flat, width = rows.flat, WIDTH
-        one = f"({int(batch)}, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        if flat[_ERROR::WIDTH].count(None) == len(rows):
-            one = f"({int(batch)}, ?, {int(status)}, ?, ?, NULL, ?, ?, ?, ?)"
-            flat, width = flat.copy(), WIDTH - 2
-            del flat[_ERROR::WIDTH], flat[_STATUS :: WIDTH - 1]
-        return self._insert_flat(_INSERT, one, flat, width)
+    def _insert_outcomes(self, batch: int, rows: Rows) -> int:
+        columns = [rows.flat[at::WIDTH] for at in range(WIDTH)]
+        return self._insert_columns(schema.outcomes, [[batch] * len(rows), *columns], "keep")
 
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         self._insert_rows(table, rows, "put")
 
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
-        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
-        one = f"({', '.join('?' * len(table.names))})"
-        self._insert_flat(head, one, list(chain.from_iterable(rows)), len(table.names))
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
+        self._insert_columns(table, list(zip(*rows, strict=True)), clash)
 
-    def _insert_flat(self, head: str, one: str, flat: list[Any], width: int) -> int:
-        """Insert `width` values for each row, in groups; return how many rows were inserted."""
+    def _insert_columns(self, table: Table[Any], columns: list[Any], clash: Clash) -> int:
+        """Insert rows, given by their columns, in groups; return how many were inserted."""
+        head = f"{_VERBS[clash]} INTO {table.name} ({', '.join(table.names)}) VALUES "
+        places = [_place(column) for column in columns]
+        one, width = f"({', '.join(places)})", places.count("?")
+        bound = (column for column, place in zip(columns, places, strict=True) if place == "?")
+        flat = list(chain.from_iterable(zip(*bound, strict=True)))
         step, count = GROUP * width, 0
         whole = len(flat) - len(flat) % step
         for size, groups in (
@@ -342,6 +337,18 @@ class SqliteStore(Store):
             self._let_go()
             raise
         access.pool.give_back(connection)
+
+
+def _place(column: Sequence[Any]) -> str:
+    """A placeholder, or the literal of a value that many rows share: binding it costs time."""
+    value = column[0]
+    if len(column) < GROUP or column.count(value) < len(column):
+        return "?"
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes) and len(value) <= SHORT:
+        return f"X'{value.hex()}'"
+    return str(value) if isinstance(value, int) else "?"
 
 
 @contextmanager

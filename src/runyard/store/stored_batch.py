@@ -147,7 +147,9 @@ class StoredBatch:
         """One task of a list."""
         row = view.task(self.id, task)
         if row is None:
-            raise IndexError(task)
+            raise StoreDamaged(
+                f"the description of {self.name}/{task} is missing", hint="run `runyard doctor`"
+            )
         with decoding_stored(f"task {self.name}/{task}"):
             return decode_listed(row.content)
 
@@ -155,7 +157,7 @@ class StoredBatch:
 def lost(name: str, task: int) -> StoreDamaged:
     """The error for an outcome that is missing."""
     return StoreDamaged(
-        f"the outcome of {name}/{task} was recorded and is gone", hint="run `runyard doctor`"
+        f"the outcome of {name}/{task} was recorded, but is missing", hint="run `runyard doctor`"
     )
 
 

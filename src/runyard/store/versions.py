@@ -9,6 +9,7 @@ it. An outcome names its engine, and so the version of the code that produced it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from runyard.spec.batch import decode_listed
 from runyard.spec.codec import encode
@@ -18,6 +19,18 @@ from runyard.store.stored_batch import StoredBatch, Version
 
 NO_END = 1 << 31
 """Larger than any engine's number."""
+
+
+class CodeVersion(NamedTuple):
+    """One version of a function, and how many of the batch's outcomes it made."""
+
+    fingerprint: str
+    since: float  # when it was first seen, as wall time
+    outcomes: int
+
+
+MixedCode = dict[str, list[CodeVersion]]
+"""By function, the oldest version first."""
 
 
 def first(code: Mapping[str, str], at: float) -> bytes:
@@ -74,18 +87,21 @@ def outdated(
     return found
 
 
-def mixed(view: Snapshot, recorded: StoredBatch) -> dict[str, list[tuple[Version, int]]]:
-    """Functions with outcomes of several versions, and the count for each version, oldest first."""
+def mixed_code(view: Snapshot, recorded: StoredBatch) -> MixedCode:
+    """The functions of which several versions made outcomes."""
     found = {}
     for name, versions in recorded.versions.items():
-        counts: dict[str, tuple[Version, int]] = {}
+        known: dict[str, CodeVersion] = {}
         is_one = len({version.fingerprint for version in versions}) == 1
         for version, tasks in () if is_one else _made(view, recorded, name, versions):
             if tasks:
-                earlier, count = counts.get(version.fingerprint, (version, 0))
-                counts[version.fingerprint] = earlier, count + len(tasks)
-        if len(counts) > 1:
-            found[name] = list(counts.values())
+                first = CodeVersion(version.fingerprint, version.since, 0)
+                earlier = known.get(version.fingerprint, first)
+                known[version.fingerprint] = earlier._replace(
+                    outcomes=earlier.outcomes + len(tasks)
+                )
+        if len(known) > 1:
+            found[name] = list(known.values())
     return found
 
 

@@ -10,17 +10,17 @@ import msgspec
 
 from runyard.spec.outcome import Rows
 from runyard.store import schema
-from runyard.store.reading import SqlSnapshot
+from runyard.store.reading import Snapshot
 from runyard.store.rows import BatchRow
 from runyard.store.schema import Table
 
 R = TypeVar("R", bound=msgspec.Struct)
-Values = tuple[Any, ...]
+RowValues = tuple[Any, ...]
 Clash = Literal["error", "keep", "put"]
 """If a row's key exists already: raise an error, keep the old row or put the new one."""
 
 
-class SqlWriter(SqlSnapshot):
+class SqlWriter(Snapshot):
     """Writes rows over one connection, each with its checksum.
 
     If transactions of several engines may overlap, claim rows are locked first and then the batch's
@@ -28,15 +28,15 @@ class SqlWriter(SqlSnapshot):
     """
 
     @abstractmethod
-    def _insert_outcomes(self, batch: int, status: int, rows: Rows) -> int:
-        """Insert rows of one status for tasks without an outcome; return how many were new."""
+    def _insert_outcomes(self, batch: int, rows: Rows) -> int:
+        """Insert rows for tasks without an outcome; return how many were new."""
 
     @abstractmethod
-    def _insert_rows(self, table: Table[Any], rows: Sequence[Values], clash: Clash) -> None:
+    def _insert_rows(self, table: Table[Any], rows: Sequence[RowValues], clash: Clash) -> None:
         """Insert complete rows, no two with the same key."""
 
     @abstractmethod
-    def _put_rows(self, table: Table[Any], rows: Sequence[Values]) -> None:
+    def _put_rows(self, table: Table[Any], rows: Sequence[RowValues]) -> None:
         """Replace existing rows by their keys."""
 
     def _notify(self, batch: int) -> None:
@@ -85,7 +85,7 @@ class SqlWriter(SqlSnapshot):
         self.run(f"DELETE FROM {table.name} WHERE {table.by_key}", **values)
 
     def _insert_many(
-        self, table: Table[Any], rows: Iterable[Values], *, clash: Clash = "error"
+        self, table: Table[Any], rows: Iterable[RowValues], *, clash: Clash = "error"
     ) -> None:
         """Insert rows with their checksums, no two with the same key."""
         whole = table.with_checksums(rows)

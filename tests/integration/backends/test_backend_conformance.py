@@ -175,7 +175,7 @@ def test_an_error_may_bring_a_value_and_a_trace(place: Place, yard: ry.Yard) -> 
     shown, unencodable = result.outcomes()
     assert shown.value == {"timeout": 30.0}
     assert unencodable.value is None
-    note = "no (its value is not recorded: a value of type object can't be recorded)"
+    note = "no (its value was not recorded: a value of type object can't be recorded)"
     for outcome, message in ((shown, "no"), (unencodable, note)):
         assert outcome.status is ry.Status.FAILED
         assert outcome.error is not None

@@ -46,12 +46,13 @@ def statuses(result: ry.Result) -> list[str]:
 
 
 def threads_at_work() -> dict[str, list[str]]:
-    """Where the threads are that Runyard has started in this process."""
+    """Where the threads are that a run has started; the yard's own, which logs, stays with it."""
     frames = sys._current_frames()
     return {
         thread.name: traceback.format_stack(frames[thread.ident])
         for thread in threading.enumerate()
         if thread.name.startswith("runyard") and thread.ident in frames
+        if thread.name != "runyard-bus-Event"
     }
 
 

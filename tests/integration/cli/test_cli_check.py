@@ -128,7 +128,7 @@ def test_doctor_repairs_a_torn_tail(project: Project) -> None:
     log.write_bytes(whole + b'{"seq":99,"prev":"')
     answer = project("doctor", "--json")
     assert answer.code == 0
-    assert "torn tail" in answer.last["repaired"][0]
+    assert "incomplete last line" in answer.last["repaired"][0]
     assert log.read_bytes().startswith(whole)
     assert project("doctor", "--json").last["repaired"] == []
 

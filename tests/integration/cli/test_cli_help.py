@@ -43,7 +43,7 @@ def test_help_loads_nothing_heavy() -> None:
 import sys
 from runyard.cli.main import main
 assert main(["--help"]) == 0
-heavy = {"rich", "numpy", "msgspec", "cloudpickle", "psutil", "runyard.yard"}
+heavy = {"rich", "numpy", "msgspec", "cloudpickle", "psutil", "runyard.yard", "runyard.doors"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=60)

@@ -92,7 +92,7 @@ def test_elsewhere_there_are_plain_lines(project: Project) -> None:
     lines = answer.err.splitlines()
     assert lines[0].startswith("p: 200 tasks on ")
     assert len([line for line in lines if " failed: ValueError" in line]) == PLAIN_ALERTS
-    assert lines[-1] == "p: and 40 more failures or alerts"
+    assert lines[-1] == "p: and 40 more messages"
     assert project("run", "jobs:square", "--set", "x=1", "--no-progress").err == ""
 
 

@@ -167,7 +167,7 @@ def test_logs_that_may_not_be_read_or_mended_are_no_damaged_ones(folder: Path) -
     close(place, to=0o777)
     (said,) = runyard(folder, ["doctor"])
     assert (said.code, "is intact: the store" in said.out) == (0, True), said
-    assert "a torn tail of 3 bytes" in said.out
+    assert "3 bytes of an incomplete last line" in said.out
     log.chmod(0)
     (said,) = runyard(folder, ["doctor"])
     assert said.code == 3
@@ -197,23 +197,26 @@ def test_a_reading_during_which_somebody_began_to_write_is_refused(
 
 ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "a pipe for a log": (
-        lambda y: _replaced(y / "batches/b/events.jsonl", os.mkfifo), 3, "no regular file"),
+        lambda y: _replaced(y / "batches/b/events.jsonl", os.mkfifo), 3, "not a regular file"),
     "a folder for a log": (
-        lambda y: _replaced(y / "batches/b/events.jsonl", os.mkdir), 3, "no regular file"),
+        lambda y: _replaced(y / "batches/b/events.jsonl", os.mkdir), 3, "not a regular file"),
     "a socket for a log": (
-        lambda y: _replaced(y / "batches/b/events.jsonl", _socket), 3, "no regular file"),
+        lambda y: _replaced(y / "batches/b/events.jsonl", _socket), 3, "not a regular file"),
     "a loop for a log": (
         lambda y: _replaced(y / "batches/b/events.jsonl", lambda path: path.symlink_to(path)),
         3, "can't read the audit log"),
     "a link to nothing for a log": (
         lambda y: _replaced(y / "batches/b/events.jsonl", lambda path: path.symlink_to("gone")),
-        3, "leads nowhere"),
+        3, "broken link"),
     "zeros for a log": (
-        lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3, "None of its 900"),
+        lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3,
+        "It has 900 bytes, but no valid line"),
     "other text for a log": (
-        lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3, "None of its 6 bytes"),
+        lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3,
+        "It has 6 bytes, but no valid line"),
     "a log that begins": (
-        lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0, "cut off"),
+        lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0,
+        "of an incomplete last line"),
     "a pipe for a store": (lambda y: _replaced(y / "yard.db", os.mkfifo), 3, "not a regular file"),
     "a folder for a store": (lambda y: _replaced(y / "yard.db", os.mkdir), 3, "not a regular file"),
     "pipes of engines": (

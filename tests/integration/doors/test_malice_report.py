@@ -79,7 +79,7 @@ def test_the_summary_names_parts_of_ones_own(variants: tuple[MaliceBatch, str]) 
     path = variants[0].folder / "whole" / "batch_parallel_results.json"
     found = json.loads(path.read_text())
     found["experiment_metadata"]["parts"] = "mine.py:strict"
-    assert "\nparts          mine.py:strict\n" in summary_text(found)
+    assert "\nparts            mine.py:strict\n" in summary_text(found)
 
 
 def test_several_variants_begin_with_an_overview(variants: tuple[MaliceBatch, str]) -> None:

@@ -153,10 +153,10 @@ def _ended(engine: int, at: float, reason: str | None = None) -> dict[str, objec
 
 
 def test_each_end_belongs_to_the_run_of_its_engine(tmp_path: Path) -> None:
-    with AuditLog(tmp_path / "events.jsonl") as log:
-        # The first run dies, the second and the third overlap, the second outlives the third.
-        log.append([_started(1, 10.0), _started(2, 100.0), _started(3, 110.0),
-                    _ended(3, 120.0, "stopped"), _ended(2, 150.0)])  # fmt: skip
+    log = AuditLog(tmp_path / "events.jsonl")
+    # The first run dies, the second and the third overlap, the second outlives the third.
+    log.append([_started(1, 10.0), _started(2, 100.0), _started(3, 110.0),
+                _ended(3, 120.0, "stopped"), _ended(2, 150.0)])  # fmt: skip
     history = read_history(tmp_path / "events.jsonl")
     assert [(run.started, run.ended, run.reason) for run in history.runs] == [
         (10.0, None, ""), (100.0, 150.0, "finished"), (110.0, 120.0, "stopped"),

@@ -222,7 +222,7 @@ def test_a_batch_of_functions_by_value_is_left_to_its_script(yard: ry.Yard) -> N
     said: list[str] = []
     assert [turn.batch for turn in work(yard, say=said.append)] == ["named"]
     assert len(said) == 1
-    assert said[0].startswith("lambda is left to its script")
+    assert said[0].startswith("skipping lambda: its functions were sent by value")
 
 
 def test_a_batch_whose_budget_is_used_up_is_left_alone(yard: ry.Yard) -> None:

@@ -106,7 +106,7 @@ def test_what_is_wanted_may_be_a_few_of_very_many(yard: ry.Yard) -> None:
         groups_of(result, "v", "x")
     (found,) = compare_groups(groups_of(result, "v", "x", ["299", "7"]), "v")
     assert (found.a, found.b) == ("299", "7")
-    with pytest.raises(NotFound, match="there is no '300'"):
+    with pytest.raises(NotFound, match="there is no group '300'"):
         groups_of(result, "v", "x", ["300"])
 
 
@@ -309,9 +309,9 @@ def test_compare_two_batches_by_name(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("gate", "code", "text"),
     [
-        ("mean(v) > 0", 0, "gate holds: mean(v) = "),
+        ("mean(v) > 0", 0, "gate passed: mean(v) = "),
         ("mean(v) > 1e9", 4, "> 1e9: no"),
-        ("completed > 50%", 0, "gate holds"),
+        ("completed > 50%", 0, "gate passed"),
         ("mean(w) > 0", 2, "'w' in the condition is not a metric"),
         ("w > 0", 2, "'w' in the condition is neither a metric nor"),
         ("mean(v > 0", 2, "    mean(v > 0\n           ^"),
@@ -330,10 +330,10 @@ def test_a_gate_alone_decides_by_the_exit_code(
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("b", "--baseline", "7"), 5, "there are: 1, 2, 4"),
-        (("b", "--only", "7,1"), 5, "there is no '7'"),
+        (("b", "--baseline", "7"), 5, "the groups are: 1, 2, 4"),
+        (("b", "--only", "7,1"), 5, "there is no group '7'"),
         (("b", "--only", "1"), 2, "only one group"),
-        (("b", "--by", "z"), 5, "they differ by: x, replicate"),
+        (("b", "--by", "z"), 5, "they vary by: x, replicate"),
         (("b", "--metric", "w"), 5, "the metrics are: v"),
         (("b", "b"), 2, "can't be compared with itself"),
         (("b", "b", "--by", "x"), 2, "--by compares inside one batch"),

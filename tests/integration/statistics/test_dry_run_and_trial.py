@@ -213,7 +213,7 @@ def test_a_metric_that_few_outcomes_do_not_have_is_named_and_one_that_many_lack_
 ) -> None:
     tried = cli(*COSTLY, *words, "--try", "3")
     assert tried.code == 0, tried.err
-    absent = "money: no outcome on record has this metric; there are: cost, x"
+    absent = "money: no recorded outcome has this metric; the metrics are: cost, x"
     assert absent in tried.out
     dry = cli(*COSTLY, *words, "--dry-run", "--json")
     assert (dry.code, dry.last["metrics"]) == (0, {"money": None})
@@ -222,7 +222,7 @@ def test_a_metric_that_few_outcomes_do_not_have_is_named_and_one_that_many_lack_
     for more in (["--dry-run"], ["--try", "3"], []):
         refused = cli(*COSTLY, *words, *more)
         assert refused.code == 2
-        assert "none of 10 completed tasks of b returned" in refused.err
+        assert "missing from the 10 completed tasks of b" in refused.err
     assert recorded() == {"b": 10}
 
 

@@ -251,12 +251,12 @@ def test_the_report_says_what_was_left_out(place: Path, yard: ry.Yard, tmp_path:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("old", "broken", "--gate", "failed < 1%"), 4, "gate fails: broken: failed = 0.4"),
-        (("broken", "old", "--gate", "failed < 1%"), 4, "gate fails: broken: failed = 0.4"),
-        (("old", "new", "--gate", "failed < 1%"), 0, "gate holds: old: failed = 0 < 1%: yes; new"),
-        (("old", "broken", "--gate", "old.failed < 1%"), 0, "gate holds: old.failed = 0"),
-        (("old", "gone", "--gate", "failed < 1%"), 4, "gate fails: gone: failed = 1 < 1%: no"),
-        (("old", "--gate", "old.failed < 1% and mean(score) > 0"), 0, "gate holds"),
+        (("old", "broken", "--gate", "failed < 1%"), 4, "gate failed: broken: failed = 0.4"),
+        (("broken", "old", "--gate", "failed < 1%"), 4, "gate failed: broken: failed = 0.4"),
+        (("old", "new", "--gate", "failed < 1%"), 0, "gate passed: old: failed = 0 < 1%: yes; new"),
+        (("old", "broken", "--gate", "old.failed < 1%"), 0, "gate passed: old.failed = 0"),
+        (("old", "gone", "--gate", "failed < 1%"), 4, "gate failed: gone: failed = 1 < 1%: no"),
+        (("old", "--gate", "old.failed < 1% and mean(score) > 0"), 0, "gate passed"),
         (("old", "broken", "--metric", "score"), 0, "left out: 20 of old without a partner, 10"),
         (("old", "gone", "--metric", "score", "--gate", "p < 2"), 4, "not compared: old and gone"),
     ],

@@ -140,7 +140,7 @@ def test_all_metrics_are_summarised_where_none_is_named(yard: ry.Yard) -> None:
 @pytest.mark.parametrize("by", ["nope", ["x", "nope"]])
 def test_what_tasks_do_not_differ_by_is_refused(yard: ry.Yard, by: Any) -> None:
     result = yard.run(ry.grid(drawn, x=[1.0, 2.0], name="b"), backend="serial")
-    with pytest.raises(NotFound, match=r"don't differ by 'nope'[\s\S]*they differ by: x"):
+    with pytest.raises(NotFound, match=r"can't group tasks by 'nope'[\s\S]*they vary by: x"):
         result.summaries("v", by)
 
 
@@ -250,7 +250,7 @@ def test_results_as_json_are_the_figures_of_the_api(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("--by", "z"), 5, "they differ by: x, y, replicate"),
+        (("--by", "z"), 5, "they vary by: x, y, replicate"),
         (("--metric", "w"), 5, "the metrics are: v"),
     ],
 )

@@ -171,7 +171,8 @@ def test_what_can_not_be_opened_says_why(tmp_path: Path) -> None:
         open_store(tmp_path / "file")
     (tmp_path / "round").symlink_to("round")
     os.mkfifo(tmp_path / "pipe")
-    kinds = {"round": "no folder", "file/x": "no folder", "pipe": "a pipe", "/dev/null": "a device"}
+    no = "is not a folder"
+    kinds = {"round": no, "file/x": no, "pipe": "a pipe", "/dev/null": "a device"}
     for name, said in kinds.items():
         with pytest.raises(StoreError, match=said):
             open_store(tmp_path / name)

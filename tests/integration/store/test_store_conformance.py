@@ -12,7 +12,7 @@ import pytest
 from store_kit import KINDS, described, listed, outcome, outcomes, store_of, task
 
 from runyard import clock
-from runyard.errors import NotFound, StoreError
+from runyard.errors import NotFound, StoreConflict, StoreError
 from runyard.spec.outcome import ErrorInfo, OutcomeRow, Printed
 from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.store.base import Store, Transaction
@@ -817,6 +817,29 @@ def test_an_engine_lives_from_when_it_says_so_until_it_stops_saying_so(store: St
     assert not store.alive(2)
     store.release_liveness(1)
     assert not store.alive(1)
+
+
+def test_an_engine_that_fails_to_take_up_its_work_is_not_there(store: Store) -> None:
+    numbers: list[int] = []
+
+    def take_up(tx: Transaction, engine: int) -> int:
+        numbers.append(engine)
+        if len(numbers) == 1:
+            raise ValueError("not today")
+        if len(numbers) == 2:
+            raise StoreConflict("not yet")
+        assert store.alive(engine)
+        return engine
+
+    with pytest.raises(ValueError, match="not today"):
+        store.sign_on("serial", 1, take_up)
+    assert not store.alive(numbers[0])
+    living = store.sign_on("serial", 1, take_up)  # at its second try
+    with store.snapshot() as view:
+        assert [row.id for row in view.engines() if store.alive(row.id)] == [living]
+    with pytest.raises(ValueError, match="too late"):
+        store.sign_off(living, lambda tx: int("too late"))
+    assert not store.alive(living)
 
 
 # Units of work

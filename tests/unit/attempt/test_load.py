@@ -53,7 +53,7 @@ def test_a_function_by_value_comes_with_the_job() -> None:
     [
         ("", "loadable:f", "loadable has no function 'f'"),
         ("f = 3", "loadable:f", "no function"),
-        ("def good(): ...\ndef _hidden(): ...", "loadable:f", "it has: good"),
+        ("def good(): ...\ndef _hidden(): ...", "loadable:f", "its functions: good"),
         ("1 / 0", "loadable:f", "ZeroDivisionError"),
         ("import nothing_like_it", "loadable:f", "nothing_like_it"),
         ("def f(:", "loadable:f", "SyntaxError"),

@@ -41,37 +41,37 @@ CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     "environment cleared": (os.environ.clear, "the environment"),
     "variable set": (lambda: os.environ.update(ODD="1"), "the environment"),
     "variable changed": (lambda: os.environ.update(PATH="/"), "the environment"),
-    "fewer files": (lower_the_open_files, "the limits of its process"),
-    "umask": (lambda: os.umask(0o777), "the file mode mask"),
+    "fewer files": (lower_the_open_files, "its resource limits"),
+    "umask": (lambda: os.umask(0o777), "the umask"),
     "recursion": (lambda: sys.setrecursionlimit(500), "the recursion limit"),
     "SIGCHLD ignored": (
-        lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), "the handlers of signals"
+        lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), "the signal handlers"
     ),
     "SIGINT ignored": (
-        lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "the handler of SIGINT"
+        lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "the SIGINT handler"
     ),
     "SIGUSR1 blocked": (
-        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]), "the signals it blocks"
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]), "its blocked signals"
     ),
     "alarm": (lambda: signal.alarm(1000), "its timers"),
     "profiling timer": (lambda: signal.setitimer(signal.ITIMER_PROF, 900), "its timers"),
     "locale": (other_locale, "the locale"),
-    "warnings": (lambda: warnings.simplefilter("error"), "the filters of warnings"),
+    "warnings": (lambda: warnings.simplefilter("error"), "the warning filters"),
     "no stdout": (lambda: setattr(sys, "stdout", None), "the standard streams"),
-    "decimal": (lambda: setattr(decimal.getcontext(), "prec", 3), "the context of decimal"),
+    "decimal": (lambda: setattr(decimal.getcontext(), "prec", 3), "the decimal context"),
     "traps": (
-        lambda: decimal.getcontext().traps.update({decimal.Inexact: True}), "the context of decimal"
+        lambda: decimal.getcontext().traps.update({decimal.Inexact: True}), "the decimal context"
     ),
-    "numpy": (lambda: np.seterr(all="raise"), "the settings of numpy"),
-    "numpy's printing": (lambda: np.set_printoptions(precision=2), "the settings of numpy"),
+    "numpy": (lambda: np.seterr(all="raise"), "numpy's settings"),
+    "numpy's printing": (lambda: np.set_printoptions(precision=2), "numpy's settings"),
     "ASCII only": (
         lambda: sys.stdout.reconfigure(encoding="ascii"),  # type: ignore[union-attr]
         "the standard streams",
     ),
     "callback": (lambda: gc.callbacks.append(print), "the garbage collector"),
     "no collector": (gc.disable, "the garbage collector"),
-    "digits": (lambda: sys.set_int_max_str_digits(1000), "the longest integers as text"),
-    "timeout": (lambda: socket.setdefaulttimeout(0.1), "the timeout of sockets"),
+    "digits": (lambda: sys.set_int_max_str_digits(1000), "the limit on integer digits"),
+    "timeout": (lambda: socket.setdefaulttimeout(0.1), "the default socket timeout"),
     "tracing": (lambda: sys.settrace(lambda *_: None), "its trace function"),
 }  # fmt: skip
 
@@ -181,7 +181,7 @@ def test_what_a_task_changes_beside_an_import_is_its_own(
     os.environ["AFTER"] = "1"
     warnings.simplefilter("always")
     try:
-        assert state.changed() == ["the environment", "the filters of warnings"]
+        assert state.changed() == ["the environment", "the warning filters"]
         assert state.restore()
         assert {"BEFORE", "ODD", "AFTER"} & os.environ.keys() == {"ODD"}
     finally:
@@ -193,8 +193,8 @@ def test_what_a_task_changes_beside_an_import_is_its_own(
     [
         ("os.environ.pop('PATH')", "the environment"),
         ("sys.setrecursionlimit(500)", "the recursion limit"),
-        ("warnings.simplefilter('error')", "the filters of warnings"),
-        ("os.umask(0o777)", "the file mode mask"),
+        ("warnings.simplefilter('error')", "the warning filters"),
+        ("os.umask(0o777)", "the umask"),
     ],
 )
 def test_what_takes_from_others_is_a_change_even_in_an_import(

@@ -15,7 +15,7 @@ from runyard.backends.channel import framed, take_messages
 from runyard.backends.ray import messages, shared_files
 from runyard.backends.ray.archives import pack_project, pack_tasks, unpack_project, unpack_tasks
 from runyard.backends.ray.cluster import (
-    Node,
+    ClusterNode,
     Requirements,
     capacity,
     closest_node,
@@ -34,9 +34,9 @@ OFFERS = st.dictionaries(
 )
 
 
-def each_with(free: dict[str, dict[str, float]]) -> dict[str, Node]:
+def each_with(free: dict[str, dict[str, float]]) -> dict[str, ClusterNode]:
     """Unused nodes with these resources."""
-    return {name: Node(offer, offer) for name, offer in free.items()}
+    return {name: ClusterNode(offer, offer) for name, offer in free.items()}
 
 
 @given(OFFERS, st.integers(0, 4), st.integers(0, 2), st.integers(0, 40))
@@ -69,7 +69,7 @@ def test_fractions_of_a_core_fit_as_often_as_they_should() -> None:
 
 def test_a_shortage_is_shown_as_text() -> None:
     need = Requirements(cpus=2, memory=4_000_000_000, resources={"licence": 1.0})
-    state = {"n": Node({"CPU": 1.0, "memory": 8e9, "node:10.0.0.1": 1.0}, {})}
+    state = {"n": ClusterNode({"CPU": 1.0, "memory": 8e9, "node:10.0.0.1": 1.0}, {})}
     assert not could_ever_fit(state, need)
     assert str(need) == "2 CPU, 4 GB memory, 1 licence"
     assert closest_node(state, need) == "the node that comes closest has 1 CPU, 8 GB memory"
@@ -77,7 +77,7 @@ def test_a_shortage_is_shown_as_text() -> None:
 
 def test_a_user_is_told_what_the_run_waits_for_until_a_worker_is_ready() -> None:
     need = Requirements(cpus=2, memory=4_000_000_000)
-    full = {"n": Node({"CPU": 6.0, "memory": 8e9}, {"memory": 8e9})}
+    full = {"n": ClusterNode({"CPU": 6.0, "memory": 8e9}, {"memory": 8e9})}
 
     def notice(ready: int, starting: int, wanted: int, *, is_explicit: bool) -> str | None:
         return shortage(

@@ -13,7 +13,7 @@ from runyard.backends.channel import framed, take_messages
 from runyard.backends.ray import driver as driver_module
 from runyard.backends.ray import messages as wire
 from runyard.backends.ray.actor_handle import ActorHandle, actor_key
-from runyard.backends.ray.cluster import Node, Requirements
+from runyard.backends.ray.cluster import ClusterNode, Requirements
 from runyard.backends.ray.driver import Driver
 from runyard.backends.ray.messages import (
     Down,
@@ -127,7 +127,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario], None]:
         assert all(actor.done[-1] in ("leave", "kill") for actor in engine.actors)
         theirs.close()
 
-    nodes = {"node": Node({"CPU": 2.0}, {"CPU": 2.0})}
+    nodes = {"node": ClusterNode({"CPU": 2.0}, {"CPU": 2.0})}
     monkeypatch.setattr(driver_module.cluster, "current_nodes", lambda: nodes)
     monkeypatch.setattr(driver_module, "answers", lambda address: True)
     monkeypatch.setattr(Driver, "_watch_head", forever)

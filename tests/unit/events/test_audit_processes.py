@@ -70,8 +70,8 @@ def start(program: str, *arguments: object, fault: str = "") -> subprocess.Popen
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "events.jsonl"
-    with AuditLog(path) as log:
-        log.append([{"event": "First"}])
+    log = AuditLog(path)
+    log.append([{"event": "First"}])
     return path
 
 
@@ -90,8 +90,8 @@ def test_a_kill_right_before_the_write_loses_that_group_alone(path: Path, at: in
     child = start(APPEND, path, "a", 10, fault=f"audit:{at}:kill")
     assert child.wait(60) == -signal.SIGKILL
     assert verify(path).ok
-    with AuditLog(path) as log:
-        log.append([{"event": "After"}])
+    log = AuditLog(path)
+    log.append([{"event": "After"}])
     assert verify(path).ok
     assert Counter(r["event"] for r in read(path)) == Counter(First=1, X=3 * (at - 1), After=1)
 
@@ -107,7 +107,7 @@ def test_a_kill_at_any_moment_leaves_a_log_that_goes_on(path: Path) -> None:
         finally:
             child.kill()
             child.wait()
-        AuditLog(path).close()
+        AuditLog(path)
         assert verify(path).ok
 
 
@@ -118,8 +118,8 @@ def test_a_death_in_the_middle_of_a_line_is_repaired(path: Path) -> None:
     assert not report.ok
     assert report.first_bad_line is None
     assert report.torn_bytes > 0
-    with AuditLog(path) as log:
-        log.append([{"event": "After"}])
+    log = AuditLog(path)
+    log.append([{"event": "After"}])
     assert verify(path).ok
     assert [r["event"] for r in read(path)][-2:] == ["AuditRepaired", "After"]
 

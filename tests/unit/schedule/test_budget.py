@@ -106,8 +106,8 @@ def test_the_shown_metric_may_have_the_name_of_a_unit() -> None:
         ({}, "hedas", {"heads": 2}, ["the running mean needs", "--metric heads"]),
         ({"cost": 1.0}, None, None, ["none, they return no numbers"]),
         ({"cost": 1.0}, None, 7, ["their metrics: value"]),
-        ({"cost": 1.0}, None, {"cost": math.nan}, ["returned as a finite number"]),
-        ({"cost": 1.0}, None, {"cost": math.inf}, ["returned as a finite number"]),
+        ({"cost": 1.0}, None, {"cost": math.nan}, ["not a finite number in the"]),
+        ({"cost": 1.0}, None, {"cost": math.inf}, ["not a finite number in the"]),
     ],
 )  # fmt: skip
 def test_the_error_lists_the_metrics_there_are_and_the_closest(

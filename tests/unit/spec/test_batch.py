@@ -14,6 +14,7 @@ from sample_tasks import double, tossed
 import runyard as ry
 from runyard.errors import BadName, BadSpec, BadTarget, NotEncodable
 from runyard.spec.batch import Batch, batch, decode_listed, encode_listed, grid, items, tasks
+from runyard.spec.codec import decode, encode
 from runyard.spec.plan import Plan
 from runyard.spec.task import Task, shell
 
@@ -143,7 +144,9 @@ def test_listed_tasks_are_settled() -> None:
     assert (first.priority, first.after, first.timeout, first.retries) == (0, (), None, None)
     assert (second.priority, second.after, second.timeout) == (2, (0,), 120.0)
     assert (third.after, third.retries, third.target.kind) == ((0, 1), 4, "shell")
-    assert [decode_listed(encode_listed(task)) for task in made.listed] == list(made.listed)
+    stored = [encode_listed(task) for task in made.listed]
+    assert [decode_listed(data) for data in stored] == list(made.listed)
+    assert [encode(decode(data)) for data in stored] == stored
 
 
 def test_listed_functions_of_one_name_are_kept_apart() -> None:

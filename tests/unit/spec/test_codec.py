@@ -37,7 +37,6 @@ from runyard.spec.codec import (
     dump_function,
     encode,
     encode_as,
-    list_head,
     load_function,
 )
 from runyard.spec.records import Record
@@ -516,8 +515,3 @@ def test_json_for_people_says_what_json_can_not() -> None:
         "pair": {"left": 1, "right": 2},
         "3": "three",
     }
-
-
-@given(st.lists(st.none() | st.integers() | st.text() | st.lists(st.floats()), max_size=15))
-def test_a_list_of_encoded_items_is_the_list_encoded(items: list[Any]) -> None:
-    assert list_head(len(items)) + b"".join(map(encode, items)) == encode(items)

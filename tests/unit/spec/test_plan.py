@@ -131,7 +131,9 @@ def test_walking_gives_what_asking_for_each_task_gives(data: st.DataObject) -> N
                 made(3, a=range(7)),
                 made(2, a=[1, 2, 3], b=["x", "y"]),
                 made(2, a=[1]).grown_to(made(3, a=[2, 1])),
-                Plan({"k": 1}, [Axis("v", "variant", ({"x": 1}, {"x": 2}))], 2),
+                Plan({"k": 1}, [Axis("v", "variant", ({"x": 1}, {"x": [2]}))], 2),
+                Plan({}, [Axis("x", "item", ((1, 0), ("a", 0), (1, 1)))], 1),
+                Plan({"k": 1}, [Axis("x", "item", (([1], 0), (2, 0)))], 1),
             ]
         )
     )

@@ -40,14 +40,14 @@ def unlike_groups(rng: np.random.Generator) -> tuple[Interval, float]:
 
 
 def independent_rates(rng: np.random.Generator) -> tuple[Interval, float]:
-    """Rates anywhere from 5 % to 95 %."""
+    """Rates anywhere from 5% to 95%."""
     p, q = rng.uniform(0.05, 0.95, 2)
     s, t = int(rng.binomial(80, p)), int(rng.binomial(60, q))
     return unpaired_rates(s, 80, t, 60).interval, p - q
 
 
 def correlated_rates(rng: np.random.Generator) -> tuple[Interval, float]:
-    """Rates from 10 % to 90 %, where pairs agree more often than by chance."""
+    """Rates from 10% to 90%, where pairs agree more often than by chance."""
     p, q = rng.uniform(0.1, 0.9, 2)
     agreed = p * q + rng.uniform(0.2, 0.8) * (min(p, q) - p * q)
     cells = rng.multinomial(60, [agreed, p - agreed, q - agreed, 1 - p - q + agreed])
@@ -82,7 +82,7 @@ def coverage(batch: Batch, batches: int) -> float:
 
 @pytest.mark.parametrize("batch", SETTINGS)
 def test_no_interval_covers_less_than_chance_explains(batch: Batch) -> None:
-    """An exact interval covers in 95 % of all batches, so of 500 in 92 % at the least."""
+    """An exact interval covers in 95% of all batches, so of 500 in 92% at the least."""
     assert coverage(batch, 500) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 500)
 
 
@@ -90,7 +90,7 @@ def test_no_interval_covers_less_than_chance_explains(batch: Batch) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("batch", SETTINGS)
 def test_every_interval_covers_as_promised(batch: Batch) -> None:
-    """So many batches that 94.5 % is a bound on the interval and not on its luck: of 2,000, one run
+    """So many batches that 94.5% is a bound on the interval and not on its luck: of 2,000, one run
     in seven of an exact interval stays below; of 20,000, one in a thousand."""
     assert coverage(batch, 20_000) >= 0.945
 
@@ -106,7 +106,7 @@ def waiting_time(gaps: Array, services: Array) -> Array:
 
 
 def test_common_random_numbers_need_several_times_fewer_replicates() -> None:
-    """An M/M/1 queue with its server and with one 5 % faster, 300 customers a replicate."""
+    """An M/M/1 queue with its server and with one 5% faster, 300 customers a replicate."""
     rng = np.random.default_rng(7)
     gaps, services = rng.exponential(1, (400, 300)), rng.exponential(0.8, (400, 300))
     others = rng.exponential(1, (400, 300)), rng.exponential(0.8, (400, 300))

@@ -20,7 +20,7 @@ def test_detectable_effects_agree_with_statsmodels(n: int, power: float) -> None
 
 
 def test_cohens_table_of_group_sizes() -> None:
-    """Cohen (1988, 1992): two groups, two-sided 5 %, power 80 %: small, medium, large effects."""
+    """Cohen (1988, 1992): two groups, two-sided 5%, power 80%: small, medium, large effects."""
     for n, effect in ((394, 0.2), (64, 0.5), (26, 0.8)):
         assert noncentrality(2 * n - 2, 0.8, 0.95) * math.sqrt(2 / n) <= effect
         assert noncentrality(2 * n - 4, 0.8, 0.95) * math.sqrt(2 / (n - 1)) > effect

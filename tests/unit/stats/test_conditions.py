@@ -362,12 +362,12 @@ def test_only_sides_that_are_compared_have_the_difference_of_a_comparison() -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nwe.failed < 1%", "'nwe' in the condition is not one of[^?]*did you mean new?"),
+        ("nwe.failed < 1%", "'nwe' in the condition is not a side[^?]*did you mean new?"),
         ("nwe >= old", "'nwe' in the condition is neither a metric nor[^?]*did you mean new?"),
         ("mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
         ("new.mean(scroe) > 1", "'scroe' in the condition is not a metric[^?]*did you mean score?"),
         ("new.scroe > 1", "'scroe' in the condition is not a metric"),
-        ("low95(new - od) > 1", "'od' in the condition is not one of[^?]*did you mean old?"),
+        ("low95(new - od) > 1", "'od' in the condition is not a side[^?]*did you mean old?"),
         ("p(New - old) > 1", "did you mean new?"),
         ("my-batch.failed < 1", "'my' in the condition is neither"),
     ],
@@ -381,7 +381,9 @@ def test_a_name_that_is_nothing_is_refused_with_the_nearest_one(text: str, says:
 def test_a_name_of_two_meanings_is_refused() -> None:
     scope = Scope(["a", "b"], ["score", "p", "a.score", "b.failed"], [("a", "b")], "score")
     for text in ("p < 0.05", "a.score > 1", "b.failed < 1"):
-        with pytest.raises(UsageError, match=r"is a metric, and"):
+        with pytest.raises(
+            UsageError, match=r"is both a metric and|is ambiguous: it is a metric, and"
+        ):
             parse(text).within(scope)
     plain = parse("mean(p) < 0.05 and mean(a.score) > 1 and mean(b.failed) < 1").within(scope)
     assert plain.metrics() == ("p", "a.score", "b.failed")

@@ -1,7 +1,7 @@
-"""Coverage by simulation: an interval at 95 % holds the truth in at least 94.5 % of batches.
+"""Coverage by simulation: an interval at 95% holds the truth in at least 94.5% of batches.
 
-2,000 simulated batches leave a coverage of exactly 95 % within about one point, so the seeds are
-fixed, and a bound of 94.5 % means that the interval is at or above its level, not far below it.
+2,000 simulated batches leave a coverage of exactly 95% within about one point, so the seeds are
+fixed, and a bound of 94.5% means that the interval is at or above its level, not far below it.
 The settings are those that each interval is meant for, and stand beside each test.
 """
 
@@ -50,7 +50,7 @@ def test_wilsons_interval_covers_on_average_over_rates() -> None:
 def test_wilsons_interval_covers_exactly_computed_near_its_level_at_single_rates(
     rate: float, total: int
 ) -> None:
-    """No simulation: every count with its binomial probability. The least is 93.5 % here."""
+    """No simulation: every count with its binomial probability. The least is 93.5% here."""
     from scipy.stats import binom
 
     held = [wilson(count, total).contains(rate) for count in range(total + 1)]

@@ -1,4 +1,4 @@
-"""Quantiles and histograms: exact as numpy's when small, within 0.1 % when large."""
+"""Quantiles and histograms: exact as numpy's when small, within 0.1% when large."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import time
@@ -28,9 +27,9 @@ from runyard.backends.ray.messages import (
     ActorUpdate,
     Alive,
     Down,
-    End,
+    DriverNotice,
+    EndAttempt,
     Environment,
-    Notice,
     Open,
     Order,
     Rest,
@@ -44,8 +43,6 @@ from runyard.backends.ray.messages import (
 from runyard.backends.ray.shared_files import inode_of, python_version, runyard_version
 from runyard.errors import BackendError, StoreFull
 from runyard.spec.hash_seed import VARIABLE, workers_seed
-
-logger = logging.getLogger(__name__)
 
 MOST_LANES = 1024
 """The most workers, unless the user asks for more."""
@@ -100,7 +97,7 @@ class RayBackend(Backend):
         client = self._connected()
         self._job = job
         self._lane_status = lane_status
-        settings = dict(job.runtime_env)
+        settings = dict(job.options.runtime_env)
         folder = settings.get("working_dir")
         is_local = folder is None or "://" not in folder  # else Ray fetches it from there
         if is_local:
@@ -109,12 +106,7 @@ class RayBackend(Backend):
         is_fresh = client.code.has_changed(job.code)
         request = Open(
             job=encode_job(job),
-            need=Requirements(
-                cpus=1.0 if job.cpus is None else job.cpus,
-                gpus=job.gpus or 0.0,
-                memory=job.memory,
-                resources=job.resources,
-            ),
+            need=Requirements.of(job.options),
             workers=self.most_lanes,
             is_explicit=self._workers is not None,
             excludes=[*settings.pop("excludes", []), *_yard_inside(job, project)],
@@ -139,13 +131,13 @@ class RayBackend(Backend):
         state, wanted = self._lanes[lane], (status.task, status.attempt, status.chunk)
         if state.actor is not None and state.ending != wanted:
             state.ending = wanted
-            self._order(state, End(*wanted, cause, reason))
+            self._order(state, EndAttempt(*wanted, cause, reason))
 
     def room(self, lane: int) -> int:
         state = self._lanes[lane]
         if state.actor is None or state.ending is not None:
             return 0
-        recycle = self._job.recycle if self._job else None
+        recycle = self._job.options.recycle if self._job else None
         if state.sent.is_used_up(recycle):
             state.sent.tasks = 0  # the actor has its worker replaced
         return state.sent.room(recycle)
@@ -230,7 +222,7 @@ class RayBackend(Backend):
             self._count_lanes()
         elif isinstance(message, Down):
             self._lose_actor(message)
-        elif isinstance(message, Notice):
+        elif isinstance(message, DriverNotice):
             self.notices.append(message.text)
         elif isinstance(message, Alive) and not self._extent:
             self.lanes = max(1, min(self.most_lanes, message.lanes))
@@ -275,7 +267,6 @@ class RayBackend(Backend):
             )
         if not lost.is_alone:
             status = status._replace(task=IDLE)
-        logger.debug("lane %d: lost its actor: %s", number, lost.reason)
         self._ready.append(Loss.of(number, status, LossCause.WORKER_DIED, lost.reason))
         self._lanes[number] = _ActorLane()
         self._lane_status.clear(number)

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runyard.format import count
+from runyard.spec.options import Options
+
 Amounts = Mapping[str, float]
 
 INTERNAL = ("node:", "object_store_memory", "accelerator_type:")
@@ -33,6 +36,12 @@ class Requirements(msgspec.Struct, frozen=True):
     memory: int | None = None
     resources: dict[str, float] = {}
 
+    @classmethod
+    def of(cls, options: Options) -> Requirements:
+        """What a batch's options ask for: one core by default."""
+        cpus = 1.0 if options.cpus is None else options.cpus
+        return cls(cpus, options.gpus or 0.0, options.memory, options.resources)
+
     @property
     def amounts(self) -> dict[str, float]:
         """By Ray's names, without what is not needed."""
@@ -50,7 +59,7 @@ class Requirements(msgspec.Struct, frozen=True):
         return shown(self.amounts) or "nothing"
 
 
-class Node(NamedTuple):
+class ClusterNode(NamedTuple):
     """A living node of a cluster."""
 
     total: Amounts  # what it has
@@ -58,7 +67,7 @@ class Node(NamedTuple):
     address: str = ""  # where it listens
 
 
-Nodes = Mapping[str, Node]  # by node id
+Nodes = Mapping[str, ClusterNode]  # by node id
 
 
 def capacity(offer: Amounts, need: Requirements) -> int:
@@ -106,7 +115,9 @@ def shortage(
     A worker may still wait for room: Ray's view of what is free lags behind.
     """
     if not ready:
-        waiting = f"Ray to start {starting:,} workers" if starting else "room on the Ray cluster"
+        waiting = (
+            f"Ray to start {count(starting, 'worker')}" if starting else "room on the Ray cluster"
+        )
         return f"waiting for {waiting}: a task needs {need}, and {_free(nodes, need)}"
     have = ready + starting
     if is_explicit and have < wanted:
@@ -203,7 +214,7 @@ def disconnect() -> None:
         ray.shutdown()
 
 
-def current_nodes() -> dict[str, Node]:
+def current_nodes() -> dict[str, ClusterNode]:
     """The cluster as Ray sees it now."""
     import ray
     from ray._private import state
@@ -212,7 +223,7 @@ def current_nodes() -> dict[str, Node]:
     list_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
     free = available()
     return {
-        node["NodeID"]: Node(
+        node["NodeID"]: ClusterNode(
             node["Resources"],
             free.get(node["NodeID"], {}),
             f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",

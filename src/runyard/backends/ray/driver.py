@@ -29,12 +29,12 @@ from runyard.backends.ray import cluster
 from runyard.backends.ray import messages as wire
 from runyard.backends.ray.actor_handle import ActorHandle, actor_key, shared, start_actor
 from runyard.backends.ray.archives import pack_project
-from runyard.backends.ray.cluster import Node, answers
+from runyard.backends.ray.cluster import ClusterNode, answers
 from runyard.backends.ray.messages import (
     Alive,
     Down,
+    DriverNotice,
     Failed,
-    Notice,
     Open,
     Order,
     Rested,
@@ -98,7 +98,7 @@ class Driver:
         self._local = local  # Ray was started for this process
         self._actors: dict[int, ActorHandle] = {}  # by number
         self._started = 0  # actors so far
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, ClusterNode] = {}
         self._gone_nodes: set[str] = set()
         self._batch: _Batch | None = None
         self._has_batch = asyncio.Event()
@@ -187,7 +187,7 @@ class Driver:
                 await self._fail(
                     f"no node of the Ray cluster has what a task needs ({need}); "
                     + cluster.closest_node(self._nodes, need),
-                    "ask for less (cpus, gpus, memory, resources), or add a node",
+                    "request less (cpus, gpus, memory, resources), or add a node",
                 )
         elif waited > NOTICE_SECONDS and not batch.has_warned:
             batch.has_warned = True
@@ -197,7 +197,7 @@ class Driver:
                 wanted=batch.request.workers, is_explicit=batch.request.is_explicit,
             )  # fmt: skip
             if text is not None:
-                await self._tell(Notice(text))
+                await self._tell(DriverNotice(text))
 
     # An actor
 

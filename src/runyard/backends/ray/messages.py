@@ -34,7 +34,7 @@ class Environment(msgspec.Struct, frozen=True):
     fresh: bool  # code may have changed: replace warm workers
 
 
-class Notice(_Message):
+class DriverNotice(_Message):
     """A text for the user."""
 
     text: str
@@ -89,7 +89,7 @@ class Stop(_Message):
     chunk: int
 
 
-class End(_Message):
+class EndAttempt(_Message):
     """End this attempt, if it still runs."""
 
     task: int
@@ -144,7 +144,7 @@ class OpenReply(msgspec.Struct, frozen=True):
     failure: Failed | None = None
 
 
-class Running(NamedTuple):
+class RunningAttempt(NamedTuple):
     """What a lane is running, as its actor saw it."""
 
     task: int
@@ -161,14 +161,14 @@ class ActorUpdate(msgspec.Struct):
     loss: Loss | None = None  # of the worker that made the reports
     notices: list[str] = []  # for the user
     failure: Failed | None = None  # why it can't continue
-    running: Running = Running(IDLE, 0, 0, 0.0)
+    running: RunningAttempt = RunningAttempt(IDLE, 0, 0, 0.0)
     stopped: int = 0  # the last `Stop` that it has seen
     memory: int | None = None  # bytes that its task uses, if there is a limit
 
 
 ToDriver = Open | Order | Rest
-ActorOrder = Work | Stop | End
-ToEngine = Alive | Up | Down | Update | Notice | Failed | Rested
+ActorOrder = Work | Stop | EndAttempt
+ToEngine = Alive | Up | Down | Update | DriverNotice | Failed | Rested
 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_driver = msgspec.msgpack.Decoder(ToDriver).decode

@@ -32,11 +32,11 @@ from runyard.backends.ray.archives import pack_tasks, unpack_project
 from runyard.backends.ray.messages import (
     ActorOrder,
     ActorUpdate,
-    End,
+    EndAttempt,
     Environment,
     Failed,
     OpenReply,
-    Running,
+    RunningAttempt,
     Stop,
 )
 from runyard.backends.ray.shared_files import (
@@ -175,7 +175,7 @@ class WorkerActor:
         self._lane_status = LaneStatusFile(self._folder / "lane_status", 1, create=True)
         self._orders = queue.SimpleQueue()
         self._losses, self._stopped, self._is_urgent = 0, 0, False
-        self._has_limit = job.memory is not None
+        self._has_limit = job.options.memory is not None
         self._backend = OneWorkerBackend(1, environment.variables)
         self._backend.open(
             msgspec.structs.replace(
@@ -189,7 +189,7 @@ class WorkerActor:
             ),
             self._lane_status,
         )
-        if job.recycle is not None:  # a warm worker has had a share of tasks
+        if job.options.recycle is not None:  # a warm worker has had a share of tasks
             self._backend.renew(0)
         return OpenReply()
 
@@ -232,18 +232,18 @@ class WorkerActor:
         if isinstance(order, Stop):
             self._lane_status.stop(0, order.chunk)
             self._stopped = order.chunk
-        elif isinstance(order, End):
+        elif isinstance(order, EndAttempt):
             status = self._lane_status.read(0)
             if status[1:4] == (order.task, order.attempt, order.chunk):
                 backend.end(0, status, order.cause, order.reason)
         elif order.losses == self._losses:  # else it was meant for a worker that is gone
             backend.send(0, order.chunk)
 
-    def _running(self) -> Running:
+    def _running(self) -> RunningAttempt:
         if self._lane_status is None:
-            return Running(IDLE, 0, 0, 0.0)
+            return RunningAttempt(IDLE, 0, 0, 0.0)
         status = self._lane_status.read(0)
-        return Running(status.task, status.attempt, status.chunk, status.seconds)
+        return RunningAttempt(status.task, status.attempt, status.chunk, status.seconds)
 
     def _take_task_files(self, batch: Path, news: ActorUpdate) -> None:
         archive, too_large = pack_tasks(batch, lambda: self._running()[:2])

@@ -16,18 +16,19 @@ import msgspec
 
 from runyard.backends import NAMES, backend_class
 from runyard.doors.agent.inputs import arguments as read
-from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, BadCall
 from runyard.doors.agent.queue import messages, views
 from runyard.doors.agent.queue.adding import add, read_task
 from runyard.doors.agent.queue.async_queue import cancel
 from runyard.doors.agent.queue.exports import export
 from runyard.doors.agent.queue.figures import figures
-from runyard.doors.agent.queue.ledger import NAME, ORDERS, Ledger
+from runyard.doors.agent.queue.ledger import ORDERS, Ledger
 from runyard.doors.agent.queue.model import Response, TaskStatus
 from runyard.doors.agent.queue.waiting import OnProgress, OnStatus, done, until_done
 from runyard.doors.agent.worker.launch import backend_for, launch
 from runyard.errors import RunyardError
 from runyard.events import Redactor
+from runyard.format import count
 from runyard.reports.formats import FORMATS
 from runyard.spec.status import FINAL_STATES
 from runyard.store.base import Snapshot, Transaction
@@ -48,7 +49,9 @@ class Action(NamedTuple):
 class BatchExecutor:
     """Queues work, runs it in parallel in the background, and collects results."""
 
-    def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
+    def __init__(
+        self, yard: Yard | str | Path | None = None, *, queue: str = DEFAULT_QUEUE
+    ) -> None:
         """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
         self.yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._owns_yard = not isinstance(yard, Yard)
@@ -211,7 +214,9 @@ class BatchExecutor:
     @staticmethod
     def _answer_running(lanes: int, pending: int) -> Response:
         data = {"started": False, "running": True, "max_concurrent": lanes, "unfinished": pending}
-        return Response(f"already running, {lanes} at a time; {pending:,} unfinished", data=data)
+        return Response(
+            f"already running, {lanes} at a time; {count(pending, 'unfinished task')}", data=data
+        )
 
     def _stop(self, graceful: Any = True) -> Response:
         wait = read.yes_or_no(graceful, "graceful")
@@ -278,9 +283,9 @@ class BatchExecutor:
     def _export(self, format: Any = "json", output_file: Any = None) -> Response:  # noqa: A002
         kind = read.choice(format, "format", tuple(FORMATS))
         name = None if output_file is None else read.text(output_file, "output_file")
-        path, count = export(self.ledger, kind, name, self._redactor.redact)
-        data = {"path": str(path), "format": kind, "count": count}
-        return Response(f"{count:,} results written to {path}", data=data)
+        path, written = export(self.ledger, kind, name, self._redactor.redact)
+        data = {"path": str(path), "format": kind, "count": written}
+        return Response(f"wrote {count(written, 'result')} to {path}", data=data)
 
     # Clearing and cancelling
 
@@ -289,7 +294,7 @@ class BatchExecutor:
             return tx.forget(self.ledger.row(tx).id)
 
         cleared = self.yard.store.write(forget)
-        return Response(f"{cleared:,} finished tasks removed", data={"cleared": cleared})
+        return Response(f"removed {count(cleared, 'finished task')}", data={"cleared": cleared})
 
     def _cancel(self, task_id: Any = None) -> Response:
         if task_id is None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from runyard.format import count, duration, size
+from runyard.format import count, cut, duration, size
 from runyard.reports.failures import FailureGroup
 from runyard.reports.html import blocks, charts, timeline
 from runyard.reports.html.blocks import Html, aside, element, join, moment, paragraph, shown
@@ -63,7 +63,7 @@ def _times(context: ReportContext) -> Html:
         counts += equal_bins(np.log10(np.clip(seconds, scale.low, scale.high)), edges)
     bars = charts.outline(scale, scale.low, scale.high, (counts / counts.max()).tolist(), 46, 2)
     marks = join([bars, charts.mark("diamond", scale.at(median), 55)])
-    note = f"median {duration(median)}, longest {duration(high)}, n {summary.count:,}"
+    note = f"median {duration(median)}, longest {duration(high)}, n = {summary.count:,}"
     title = f"Tasks took {duration(low)} to {duration(high)}; half took at most {duration(median)}"
     row = charts.Row("all tasks", marks, note, height=62)
     key = join([charts.sign("diamond"), " median; logarithmic scale"])
@@ -105,9 +105,9 @@ def alerts(context: ReportContext) -> Section | None:
     if rows:
         heads = ["kind", "level", "message", "count", "tasks", "first"]
         parts.append(blocks.table(heads, rows, numbers=[3], sortable=len(rows) > 3))
-    more = [f"{len(found) - ALERTS:,} more kinds"] if len(found) > ALERTS else []
+    more = [count(len(found) - ALERTS, "more kind")] if len(found) > ALERTS else []
     if history.more_alerts:
-        more.append(f"{history.more_alerts:,} more alerts not listed")
+        more.append(f"{count(history.more_alerts, 'more alert')} not listed")
     if more:
         parts.append(aside(" and ".join(more)))
     return Section("Alerts", join(parts), order=20) if parts else None
@@ -125,7 +125,7 @@ def failures(context: ReportContext) -> Section | None:
     parts = [_failure(context, group) for group in groups[:FAILURES]]
     if len(groups) > FAILURES:
         rest = sum(group.count for group in groups[FAILURES:])
-        more = f"{len(groups) - FAILURES:,} more kinds of failure, {count(rest, 'task')}: "
+        more = f"{count(len(groups) - FAILURES, 'more kind')} of failure, {count(rest, 'task')}: "
         every = context.command("results", context.result.name, "--failures")
         parts.append(aside(more, blocks.command(every)))
     return Section("Failed tasks", join(parts), order=25)
@@ -133,7 +133,7 @@ def failures(context: ReportContext) -> Section | None:
 
 def _failure(context: ReportContext, group: FailureGroup) -> Html:
     trace = "\n".join(context.near(group.trace).rstrip().splitlines()[-TRACE_LINES:])
-    lines = element("pre", blocks.cut(trace, TRACE))
+    lines = element("pre", cut(trace, TRACE))
     again: Html | str = "run its script again: its function is sent by value and not stored"
     if not context.by_value(group.tasks[0]):
         again = blocks.command(context.repro(group.tasks[0]))
@@ -141,8 +141,8 @@ def _failure(context: ReportContext, group: FailureGroup) -> Html:
     where = context.near(group.where)
     return element(
         "article",
-        element("h3", f"{group.count:,} × {blocks.cut(group.kind, MESSAGE)}"),
-        paragraph(blocks.cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
+        element("h3", f"{group.count:,} × {cut(group.kind, MESSAGE)}"),
+        paragraph(cut(group.message.partition("\n")[0], MESSAGE), class_="message"),
         blocks.facts({"where": where, "tasks": tasks, "to reproduce": again}),
         blocks.details("Traceback of the first task", lines) if trace else "",
         class_="failure",
@@ -159,7 +159,7 @@ def workers(context: ReportContext) -> Section | None:
     drawn = {id(run.run) for run in runs}
     others = sum(id(run) not in drawn for run in history.runs)
     if others:
-        why = "not shown: no outcomes, or too long ago."
+        why = "not shown: no outcomes, or too old."
         parts.append(aside(f"{count(others, 'other run')} {why}"))
     return Section("Timeline of workers", join(parts), order=60)
 
@@ -188,7 +188,7 @@ def spec(context: ReportContext) -> Section:
     """What was run, on what, from which state of the code."""
     recorded = context.recorded
     plan, target = recorded.plan, recorded.target
-    ref = "a list of tasks" if target is None else blocks.cut(context.near(target.ref), MESSAGE)
+    ref = "a list of tasks" if target is None else cut(context.near(target.ref), MESSAGE)
     what: dict[str, object] = {
         "batch": recorded.name,
         "target": ref,
@@ -211,7 +211,7 @@ def spec(context: ReportContext) -> Section:
         parts += [element("h3", "Parameters"), blocks.table(heads, varied, numbers=[3])]
     defaults, used = msgspec.structs.asdict(Options()), msgspec.structs.asdict(recorded.options)
     changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
-    options = blocks.facts(changed) if changed else aside("All at their defaults.")
+    options = blocks.facts(changed) if changed else aside("All options have their default values.")
     parts += [element("h3", "Options"), options]
     runs = context.history.runs
     run = next((run for run in reversed(runs) if run.described), None)
@@ -292,13 +292,13 @@ def runs(context: ReportContext) -> Section | None:
     heads = ["run", "started", "duration", "backend", "workers", "end", "tasks done", "code"]
     parts = [blocks.table(heads, rows, numbers=[0, 2, 4, 6])]
     if len(found) > RUNS:
-        parts.append(aside(f"{len(found) - RUNS:,} earlier runs not listed."))
+        parts.append(aside(f"{count(len(found) - RUNS, 'earlier run')} not listed."))
     return Section("Runs", join(parts), order=85)
 
 
 def _end(run: RunRecord, alive: bool) -> str:
     if run.ended is None:
-        return "still running" if alive else "unexpectedly (killed, or power lost)"
+        return "still running" if alive else "unexpected (killed, or power lost)"
     return run.reason
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from runyard.format import cut, decimals, rounded, show
 from runyard.plaintext import UNSEEN
 
 
@@ -118,27 +119,20 @@ def moment(at: float | None) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname()}"
 
 
-def decimals(spread: float) -> int:
-    """How many decimals show two figures of a spread."""
-    if not math.isfinite(spread) or spread <= 0:
-        return 0
-    return max(0, min(9, 1 - math.floor(math.log10(spread))))
-
-
 def number(value: float | None, places: int | None = None) -> str:
-    """A number for a column; very large and very small ones as powers of ten."""
+    """A figure as `show` has it, or with this many decimals; its minus signs are real ones."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if places is None:
-        places = 0 if value == int(value) else decimals(abs(value) / 100)
-    if value and not 1e-6 <= abs(value) < 1e12:
-        return f"{value:.3g}".replace("-", "−")
-    text = f"{value:,.{places}f}"
-    if float(text.replace(",", "")) == 0:
-        text = text.removeprefix("-")
+    is_extreme = value != 0 and not 1e-6 <= abs(value) < 1e12
+    text = show(value) if places is None or is_extreme else rounded(value, places)
     return text.replace("-", "−")
+
+
+def places_of(spread: float) -> int | None:
+    """The decimals that show two digits of a spread; None if there is none."""
+    return max(0, decimals(spread)) if 0 < spread < math.inf else None
 
 
 def shown(value: Any, limit: int = 80) -> str:
@@ -146,8 +140,3 @@ def shown(value: Any, limit: int = 80) -> str:
     from runyard.reports.export import text_of
 
     return cut(text_of(value), limit)
-
-
-def cut(text: str, limit: int) -> str:
-    """The text, shortened to a limit."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -10,13 +10,13 @@ register(lambda recorded: recorded.target.ref.startswith("casino"), hands)
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runyard.addresses import command
 from runyard.errors import UsageError
 from runyard.reports.coordinates import REPLICATE, coordinate
 from runyard.reports.html.blocks import Html
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from runyard.reports.metrics import Group
     from runyard.reports.result import Result, Stats
 
-DEFAULT_YARD = ".runyard"
 MOST_METRICS = 8
 MOST_GROUPS = 12
 MOST_CELLS = 24
@@ -61,7 +60,7 @@ class ReportContext:
         self.level = level
         self._metrics = tuple(metrics)
         self._by = tuple(by)
-        self._yard = yard if yard not in (None, DEFAULT_YARD) else None
+        self._yard = yard
         for name in self._by:
             coordinate(result.coordinates, name)
         result.columns.chosen(self._metrics)
@@ -131,8 +130,7 @@ class ReportContext:
         """Whether a function travels by value, so that no command can call it again."""
         target = self.recorded.target
         if target is None and task is not None:
-            with self.result._store.snapshot() as view:
-                target = self.recorded.task(view, task).target
+            target = self.result.target_of(task)
         return target is not None and target.kind == "value"
 
     def near(self, text: str) -> str:
@@ -141,8 +139,7 @@ class ReportContext:
 
     def command(self, *words: str) -> str:
         """A command for this batch's yard, as a person types it in the project's folder."""
-        where = ["--yard", self._yard] if self._yard else []
-        return shlex.join(["runyard", *words, *where])
+        return command(*words, location=self._yard)
 
     def repro(self, task: int) -> str:
         """The command that runs one task again."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.html import blocks, charts
-from runyard.reports.html.blocks import Html, element, join, number, shown
+from runyard.reports.html.blocks import Html, element, join, number, places_of, shown
 from runyard.reports.html.context import MOST_GROUPS, ReportContext, Section
 from runyard.reports.metrics import histograms
 
@@ -58,7 +58,7 @@ def _more(context: ReportContext, what: str, *options: str) -> Html:
 
 
 def _metric(context: ReportContext, name: str) -> list[Html]:
-    whole, percent = context.whole.summaries[name], f"{100 * context.level:g} %"
+    whole, percent = context.whole.summaries[name], f"{100 * context.level:g}%"
     groups = [
         GroupFigures(
             label_of(group.labels),
@@ -72,7 +72,7 @@ def _metric(context: ReportContext, name: str) -> list[Html]:
     if whole.rate is None:
         chart, rows = _distribution(context, groups, name), _means(groups)
         heads = ["mean", f"± {percent}", "sd", "median", "min", "max", "n"]
-        about = f"mean ± {percent} interval of the mean"
+        about = f"mean ± half the width of its {percent} interval"
     else:
         chart, rows = _rate_plot(groups, name), _rates(groups)
         heads = ["rate", percent, "true", "n"]
@@ -96,11 +96,11 @@ def _interval(context: ReportContext, whole: Summary, summary: Summary) -> Inter
 
 def _means(groups: Sequence[GroupFigures]) -> list[list[object]]:
     halves = [g.interval.half for g in groups if g.interval is not None and g.interval.half > 0]
-    places = blocks.decimals(min(halves)) if halves else None
+    places = places_of(min(halves, default=0.0))
     spreads = [
         s.moments.sd for s in (g.summary for g in groups) if s.count > 1 and s.moments.sd > 0
     ]
-    wide = blocks.decimals(min(spreads, default=0.0)) or None
+    wide = places_of(min(spreads, default=0.0)) or None
     rows = []
     for _, cells, summary, interval in groups:
         moments = summary.moments
@@ -117,7 +117,7 @@ def _rates(groups: Sequence[GroupFigures]) -> list[list[object]]:
         rate = summary.rate
         assert interval is not None
         assert rate is not None
-        places = blocks.decimals(interval.half)
+        places = places_of(interval.half)
         ends = f"{number(interval.low, places)} to {number(interval.high, places)}"
         figures = [number(rate.value, places), ends, f"{rate.successes:,}", f"{rate.total:,}"]
         rows.append([*cells, *figures])
@@ -141,7 +141,7 @@ def _rate_plot(groups: Sequence[GroupFigures], name: str) -> Html:
         rate = summary.rate
         assert interval is not None
         assert rate is not None
-        mean = number(summary.mean, blocks.decimals(interval.half) or None)
+        mean = number(summary.mean, places_of(interval.half))
         note = f"{mean}: {rate.successes:,} of {rate.total:,}"
         rows.append(charts.Estimate(label, interval.low, summary.mean, interval.high, note))
     return charts.interval_plot(f"Rate of {name}", rows, axis=f"rate of {name}")
@@ -160,16 +160,16 @@ def _distribution(context: ReportContext, groups: Sequence[GroupFigures], name: 
         shares = (counts / max(counts.max(), 1)).tolist()
         bars = charts.outline(scale, edges[0], edges[-1], shares, 32, 2)
         marks = join([bars, charts.interval(scale, low, summary.mean, high, 42)])
-        places = None if interval is None else blocks.decimals(interval.half) or None
+        places = None if interval is None else places_of(interval.half)
         note = number(summary.mean, places)
         if interval is not None and interval.half:
             note += f" ± {number(interval.half, places)}"
-        note += f", n\u00a0{summary.count:,}"
+        note += f", n\u00a0=\u00a0{summary.count:,}"
         if outside := summary.count - int(counts.sum()):
             note += f", {outside:,} outside"
         rows.append(charts.Row(label, marks, note, height=50))
     by = "" if len(rows) == 1 else " by group"
-    key = join([charts.sign("diamond"), f" mean, with its {100 * context.level:g} % interval"])
+    key = join([charts.sign("diamond"), f" mean, with its {100 * context.level:g}% interval"])
     return charts.chart(f"Distribution of {name}{by}", rows, scale, axis=name, key=key)
 
 
@@ -260,7 +260,7 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
         result = "significant" if significant else "not significant"
     first = found[0]
     key = [
-        f"difference with its {100 * context.level:g} % interval",
+        f"difference with its {100 * context.level:g}% interval",
         "significant if it excludes zero",
         "compared in pairs" if first.paired else "compared as independent groups",
         f"p from {first.method}",
@@ -280,9 +280,9 @@ def in_words(found: Comparison) -> str:
         higher = "higher" if found.effect > 0 else "lower"
         words = f"{found.a} is {higher} than {found.b}: {_effect(found)}"
         if found.interval.half > 0:
-            places = blocks.decimals(found.interval.half)
+            places = places_of(found.interval.half)
             low, high = (number(end, places) for end in (found.interval.low, found.interval.high))
-            words += f" ({100 * found.interval.level:g} % CI {low} to {high})"
+            words += f" ({100 * found.interval.level:g}% CI {low} to {high})"
         words += f", {found.count_words}"
         if found.correction:
             words += f", p adjusted by {found.correction}"
@@ -293,7 +293,7 @@ def in_words(found: Comparison) -> str:
 
 def _effect(found: Comparison) -> str:
     half = found.interval.half
-    places = blocks.decimals(half) if half > 0 else None
+    places = places_of(half)
     size = f"{'+' if found.effect > 0 else ''}{number(found.effect, places)}"
     if half > 0:
         size += f" ± {number(half, places)}"

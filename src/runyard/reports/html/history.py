@@ -12,7 +12,7 @@ from typing import Any
 
 from runyard.errors import RunyardError, StoreDamaged
 from runyard.events import read
-from runyard.reports.html.blocks import cut
+from runyard.format import cut
 
 MOST_ALERTS = 200
 MOST_MOMENTS = 5000

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runyard import clock, modes
-from runyard.format import count, duration
+from runyard.format import count, cut, duration
 from runyard.reports.html import account, findings
-from runyard.reports.html.blocks import Html, aside, command, cut, element, moment, paragraph
+from runyard.reports.html.blocks import Html, aside, command, element, moment, paragraph
 from runyard.reports.html.context import Maker, ReportContext, registered
 from runyard.reports.versions import mixed_lines
 from runyard.spaces import whole_file
@@ -107,7 +107,7 @@ def _head(context: ReportContext) -> list[Html]:
         element("h1", context.result.name),
         paragraph(_what(context), class_="what"),
         paragraph(state, class_="state"),
-        aside(f"{when}; {duration(stats.seconds)} of run time."),
+        aside(f"{when}; running time {duration(stats.seconds)}."),
         *(paragraph(f"{w}.", class_="warning") for w in mixed_lines(context.result.mixed_code)),
         *_unfinished(context),
     ]
@@ -152,7 +152,7 @@ def _unfinished(context: ReportContext) -> list[Html]:
             "p",
             element("strong", "Not finished."),
             f" {count(row.pending, 'task')} of {row.total:,} {have} no outcome yet{why}.",
-            " The figures below cover what is recorded so far.",
+            " The figures below cover the outcomes recorded so far.",
             *again,
             class_="warning",
             role="status",

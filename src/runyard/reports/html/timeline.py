@@ -112,7 +112,7 @@ class RunLanes:
         total = sum(float(lane.busy.sum()) for lane in lanes)
         busy = min(1.0, total / (self.seconds * max(1, workers)))
         title = f"{number}{count(len(lanes), 'worker')}, "
-        title += f"busy {100 * busy:.0f} % of {duration(self.seconds)}"
+        title += f"busy {100 * busy:.0f}% of {duration(self.seconds)}"
         ends = [lane.last for lane in lanes]
         tail = max(ends) - min(ends)
         if len(lanes) > 1 and tail > 0.05 * self.seconds:
@@ -271,4 +271,4 @@ def _row(group: Sequence[Lane], run: RunLanes, marks: Html) -> Row:
     name = f"worker {first}" if first == last else f"workers {first}–{last}"
     busy = sum(float(lane.busy.sum()) for lane in group) / (run.seconds * len(group))
     tasks = count(sum(lane.tasks for lane in group), "task")
-    return Row(name, marks, f"{100 * min(1.0, busy):.0f} % busy, {tasks}")
+    return Row(name, marks, f"{100 * min(1.0, busy):.0f}% busy, {tasks}")

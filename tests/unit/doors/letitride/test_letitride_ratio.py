@@ -72,7 +72,7 @@ def test_products_of_pairs_are_summed_without_any_rounding(
 ) -> None:
     ys, xs = zip(*pairs, strict=True)
     ratio = Ratio(ys, xs)
-    got = [ratio._x[0], ratio._y[0], ratio._x[1], ratio._xy[0], ratio._y[1]]
+    got = [ratio._x[0], ratio._y[0], ratio._x[1], ratio._xy, ratio._y[1]]
     exact = [(Fraction(y), Fraction(x)) for y, x in pairs]
     assert got == [
         sum(x for _, x in exact),

@@ -9,18 +9,20 @@ from hypothesis import strategies as st
 from runyard.doors.malice import Message, Rules, SocialVoteSystem, State
 from runyard.doors.malice.society.state import (
     NAMES,
-    Event,
     Penalised,
     Reason,
     StatusChanged,
     UserStatus,
     VoteCounted,
+    VoteEvent,
     VoteIgnored,
 )
 from runyard.errors import BadSpec, UsageError
 
 
-def play(*said: tuple[str, str] | Message, rules: Rules | None = None) -> tuple[State, list[Event]]:
+def play(
+    *said: tuple[str, str] | Message, rules: Rules | None = None
+) -> tuple[State, list[VoteEvent]]:
     """What comes of these messages, one after the other."""
     system, state, events = SocialVoteSystem(rules), State.of(), []
     for each in said:
@@ -30,7 +32,7 @@ def play(*said: tuple[str, str] | Message, rules: Rules | None = None) -> tuple[
     return state, events
 
 
-def reasons(events: list[Event]) -> list[Reason]:
+def reasons(events: list[VoteEvent]) -> list[Reason]:
     return [event.reason for event in events if isinstance(event, VoteIgnored)]
 
 

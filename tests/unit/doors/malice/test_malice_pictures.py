@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click import unstyle
 
-from runyard.cli.malice.calibrate import lines
 from runyard.cli.session import painted
 from runyard.doors.malice import Config, MaliceExperiment
 from runyard.doors.malice.batch.progress import KEPT, by_tickets
+from runyard.doors.malice.commands.calibrate import lines
 from runyard.doors.malice.report.pictures import BINS, blocks, network, reputations, whole_bins
 from runyard.doors.malice.report.statistics import FIGURES, rate
 from runyard.doors.malice.report.summary import percents, share

@@ -20,6 +20,7 @@ from runyard.doors.agent.inputs.settings import Settings, read_settings
 from runyard.doors.agent.sandbox.program import LATE, ProgramResult, level_of, run
 from runyard.errors import CommandFailed, NotEncodable, TaskTimeout, UsageError
 from runyard.events import Redactor
+from runyard.format import cut
 from runyard.spaces import read_file, walk
 from runyard.spec.codec import encode
 from runyard.spec.task import Target
@@ -180,7 +181,7 @@ def _last_line(text: str) -> str:
     # Node ends with its version; the error itself is above the stack.
     if _NODE_ENDS.fullmatch(line) and (found := _NODE_ERROR.search(text)):
         line = found[0]
-    return line if len(line) <= MOST_LINE else line[: MOST_LINE - 1] + "…"
+    return cut(line, MOST_LINE)
 
 
 def _trace(stderr: str) -> str | None:

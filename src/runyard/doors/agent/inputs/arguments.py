@@ -21,6 +21,7 @@ _TEXT = frozenset({str})
 _YES, _NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 _PRIORITIES = {each.name.lower(): each for each in Priority}
 MOST_NAME = 200
+DEFAULT_QUEUE = "queue"
 
 
 class BadCall(UsageError):

@@ -66,7 +66,8 @@ def read_task(place: int, given: Any) -> TaskRequest | RefusedTask:
 
 def _one_line(error: UsageError) -> str:
     """An error and its hint as one sentence."""
-    return f"{error.message}; {error.hint}" if error.hint else error.message
+    separator = " " if error.message.endswith("?") else "; "
+    return f"{error.message}{separator}{error.hint}" if error.hint else error.message
 
 
 def _prepared(

@@ -7,19 +7,17 @@ others get them. Most hosts leave that to the worker that `BatchExecutor` starts
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from runyard import clock
 from runyard.doors.agent.inputs import arguments as read
-from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, BadCall
 from runyard.doors.agent.queue.adding import add as append
 from runyard.doors.agent.queue.figures import figures
-from runyard.doors.agent.queue.ledger import NAME, Ledger
+from runyard.doors.agent.queue.ledger import Ledger
 from runyard.doors.agent.queue.model import BatchStats, BatchTask, Priority, TaskStatus
 from runyard.errors import ClaimLost
 from runyard.schedule.cancelling import cancel_task
@@ -35,7 +33,9 @@ from runyard.yard import Yard
 class BatchQueue:
     """A durable, shared queue: by priority, then first in, first out."""
 
-    def __init__(self, yard: Yard | str | Path | None = None, *, queue: str = NAME) -> None:
+    def __init__(
+        self, yard: Yard | str | Path | None = None, *, queue: str = DEFAULT_QUEUE
+    ) -> None:
         """Use the queue of this name in a yard (default: `$RUNYARD_YARD`, else `.runyard`)."""
         self.yard = yard if isinstance(yard, Yard) else Yard(yard)
         self._owns_yard = not isinstance(yard, Yard)
@@ -144,7 +144,8 @@ class BatchQueue:
             with self._store.snapshot() as view:
                 if not self._ledger.exists(view):
                     return None
-            self._engine = self._store.write(self._sign_on)
+            # No workers: it claims tasks itself, and can't be asked to stop.
+            self._engine = self._store.sign_on("threads", 0, self._take_up)
         engine = self._engine
 
         def claim(tx: Transaction) -> Claim | None:
@@ -158,13 +159,9 @@ class BatchQueue:
         self._claimed[number] = found, clock.now()
         return self._seen(number)
 
-    def _sign_on(self, tx: Transaction) -> int:
-        row = self._ledger.row(tx)
-        # No workers: it claims tasks itself, and can't be asked to stop.
-        number = tx.sign_on(socket.gethostname(), os.getpid(), "threads", 0)
-        self._store.acquire_liveness(number)
-        tx.update_engine(number, batch=row.id)
-        return number
+    def _take_up(self, tx: Transaction, engine: int) -> int:
+        tx.update_engine(engine, batch=self._ledger.row(tx).id)
+        return engine
 
     def _finish(
         self, task_id: str, status: TaskStatus, result: Any, error: str | None
@@ -212,10 +209,8 @@ class BatchQueue:
             for claim, _ in taken.values():
                 if tx.holds(claim):
                     tx.release(claim, finished=False)
-            tx.sign_off(engine)
 
-        self._store.write(leave)
-        self._store.release_liveness(engine)
+        self._store.sign_off(engine, leave)
 
 
 def cancel(ledger: Ledger, number: int) -> bool:

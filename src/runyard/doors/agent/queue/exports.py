@@ -27,7 +27,7 @@ _NUMBERS = {"execution_time": "double", "wait_time": "double", "retry_count": "i
 _PAGE = 10_000
 
 
-class Results(Exportable):
+class QueueResults(Exportable):
     """The results of a queue."""
 
     def __init__(self, ledger: Ledger, redact: Callable[[Any], Any]) -> None:
@@ -73,7 +73,7 @@ def export(
 ) -> tuple[Path, int]:
     """Write all results to a file; return its path and their number."""
     path = _place(ledger, kind, name)
-    return path, format_named(kind).write(Results(ledger, redact), path)
+    return path, format_named(kind).write(QueueResults(ledger, redact), path)
 
 
 def _place(ledger: Ledger, kind: str, name: str | None) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 from runyard import clock
 from runyard.attempt.lane_status import IDLE, LaneStatus, LaneStatusFile
 from runyard.doors.agent.functions.registry import Functions, own_limit
-from runyard.doors.agent.inputs.arguments import BadCall
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, BadCall
 from runyard.doors.agent.inputs.settings import Settings, read_settings
 from runyard.doors.agent.queue.model import BatchTask, Priority, TaskStatus
 from runyard.errors import NotFound, SpecChanged
@@ -31,7 +31,6 @@ from runyard.store.rows import AttemptRow, BatchRow, EngineRow, QueueRow, TaskRo
 from runyard.store.stored_batch import StoredBatch
 from runyard.yard import Yard
 
-NAME = "queue"
 OWNER = "runyard.doors.agent"
 """Marks a recorded batch as an agent's queue."""
 
@@ -49,7 +48,7 @@ Running = Mapping[int, LaneStatus | None]
 class Ledger:
     """A queue of one yard."""
 
-    def __init__(self, yard: Yard, name: str = NAME) -> None:
+    def __init__(self, yard: Yard, name: str = DEFAULT_QUEUE) -> None:
         self.yard = yard
         self.name = safe_name(name, "queue name")
         self.settings: Settings = read_settings(yard.folder)
@@ -150,7 +149,9 @@ class Ledger:
         """One task as it is now; pass `under_way` if it is known already."""
         found = view.task(row.id, number)
         if found is None:
-            raise NotFound(f"there is no task {self.id_of(number)}", hint="status lists the queue")
+            raise NotFound(
+                f"there is no task {self.id_of(number)}", hint="`status` lists the queue"
+            )
         if under_way is None:
             under_way = self.under_way(view, row)
         failed = [each for each in view.attempts(row.id, number) if not each.crash]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.doors.agent.queue.model import BatchTask, Response, TaskStatus
+from runyard.format import count
+from runyard.spec.shown import json_text
 from runyard.spec.status import FINAL_STATES
 
 MOST = 2900
@@ -25,13 +27,8 @@ _LISTS = {"running": "running_tasks", "next": "next_tasks", "failed": "failures"
 
 def clipped(text: str, most: int = MOST) -> str:
     """Text that can be sent: valid Unicode, and not too long."""
-    text = valid(text)
+    text = json_text(text)
     return text if len(text) <= most else text[: most - 40] + "\n… (the rest was left out)"
-
-
-def valid(text: str) -> str:
-    """Text without lone surrogates, which stand for undecodable bytes of file names."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def ending(text: str, most: int) -> str:
@@ -56,7 +53,7 @@ def added_many(data: Mapping[str, Any]) -> str:
     """The response to `add_batch`."""
     ids = data["task_ids"]
     span = "" if not ids else f": {ids[0]}" if len(ids) == 1 else f": {ids[0]} to {ids[-1]}"
-    lines = [f"{_tasks(data['added'])} added{span}; {data['refused']:,} refused"]
+    lines = [f"{count(data['added'], 'task')} added{span}; {data['refused']:,} refused"]
     lines += [f"  task {r['place']} ({r['name']}): {r['reason']}" for r in data["reasons"][:10]]
     if data["refused"] > 10:
         lines.append(f"  and {data['refused'] - 10:,} more")
@@ -67,8 +64,9 @@ def started(data: Mapping[str, Any]) -> str:
     """The response to `start`."""
     limit = f", for at most {data['timeout']:g} s" if data["timeout"] else ""
     return (
-        f"started: {_tasks(data['queued'])} in the background, {data['max_concurrent']} at a time "
-        f"on {data['backend']}{limit} (worker {data['pid']}); ask for status or results"
+        f"started: {count(data['queued'], 'task')} in the background, "
+        f"{data['max_concurrent']} at a time on {data['backend']}{limit} "
+        f"(worker {data['pid']}); ask for status or results"
     )
 
 
@@ -77,11 +75,10 @@ def stopped(data: Mapping[str, Any]) -> str:
     if not data["stopping"]:
         head = "nothing was running"
     elif data["graceful"]:
-        head = (
-            f"stopping after the {data['running']} that run now" if data["running"] else "stopping"
-        )
+        running = data["running"]
+        head = f"stopping, {running:,} still running" if running else "stopping"
     else:
-        head = "stopped; what was running is queued again"
+        head = "stopped; running tasks were requeued"
     counts = (
         f"{data['completed']:,} completed, {data['failed']:,} failed, {data['queued']:,} queued"
     )
@@ -92,7 +89,7 @@ def cancelled(data: Mapping[str, Any]) -> str:
     """What `cancel` says."""
     if data["cancelled"]:
         return f"{data['task_id']} is {'' if data['status'] == 'cancelled' else 'being '}cancelled"
-    return f"{data['task_id']} is {data['status']} already"
+    return f"{data['task_id']} has already ended: {data['status']}"
 
 
 def status(data: Mapping[str, Any]) -> str:
@@ -100,17 +97,17 @@ def status(data: Mapping[str, Any]) -> str:
     is_finished = data["total_tasks"] and not data["queued"] and not data["running"]
     lines = [
         f"{'finished' if is_finished else data['state']}, "
-        f"{data['progress_percentage']:.1f}% of {_tasks(data['total_tasks'])} done: "
+        f"{data['progress_percentage']:.1f}% of {count(data['total_tasks'], 'task')} done: "
         f"{data['completed']:,} completed, {data['failed']:,} failed, "
         f"{data['cancelled']:,} cancelled, {data['running']:,} running, {data['queued']:,} queued",
-        f"{data['average_task_time']:.3g} s a task, {data['rate']:.3g} tasks/s, "
-        f"{data['total_execution_time']:.1f} s in all, waits {data['wait_time']['mean']:.3g} s "
-        f"on average",
+        f"mean task time {data['average_task_time']:.3g} s, "
+        f"mean wait {data['wait_time']['mean']:.3g} s, {data['rate']:.3g} tasks/s, "
+        f"total time {data['total_execution_time']:.1f} s",
     ]
     if data["success_rate"] is not None:
-        lines[1] += f", {100 * data['success_rate']:.1f}% succeed"
+        lines[1] += f", {100 * data['success_rate']:.1f}% succeeded"
     if data["estimated_time_remaining"] is not None:
-        lines.append(f"about {data['estimated_time_remaining']:.1f} s to go")
+        lines.append(f"about {data['estimated_time_remaining']:.1f} s left")
     used = data.get("resources")
     if used and data["state"] == "running":
         lines.append(
@@ -128,7 +125,7 @@ def status(data: Mapping[str, Any]) -> str:
 def progress(data: Mapping[str, Any]) -> str:
     """The progress of tasks that are waited for."""
     counts = ", ".join(f"{data[each.value]:,} {each}" for each in TaskStatus if data[each.value])
-    lines = [f"{_tasks(data['total_tasks'])}: {counts}"]
+    lines = [f"{count(data['total_tasks'], 'task')}: {counts}"]
     return "\n".join([*lines, *(f"  {_line(each)}" for each in data["tasks"])])
 
 
@@ -147,7 +144,7 @@ def task(data: Mapping[str, Any]) -> str:
     if data.get("position") and not data.get("waits_for"):
         lines.append(f"position {data['position']} in the queue")
     if data.get("waits_for"):
-        lines.append(f"waits for {_tasks(data['waits_for'])}")
+        lines.append(f"waits for {count(data['waits_for'], 'task')}")
     if data["retry_count"]:
         lines.append(f"retries: {data['retry_count']} of {data['max_retries']}")
     if data["error"] and data["status"] not in _ENDED:
@@ -185,11 +182,11 @@ def results(page: Sequence[Mapping[str, Any]], kind: str) -> tuple[int, str]:
     return len(lines), body if page else "no results"
 
 
-def paged(text: str, following: int | None, count: int | None) -> str:
+def paged(text: str, following: int | None, found: int | None) -> str:
     """Results, and how to get the rest."""
     if following is None:
         return text
-    of = "" if count is None else f" of {count:,}"
+    of = "" if found is None else f" of {found:,}"
     return f"{text}\nmore{of}: call results with offset={following}"
 
 
@@ -216,14 +213,10 @@ def _listed(data: Mapping[str, Any]) -> str:
     """A task of a detailed status."""
     where = ""
     if data.get("waits_for"):
-        where = f", waits for {_tasks(data['waits_for'])}"
+        where = f", waits for {count(data['waits_for'], 'task')}"
     elif data.get("position"):
         where = f", position {data['position']}"
     return _line(data) + where
-
-
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count:,} tasks"
 
 
 def _line(data: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ from helpers.tool import Response, Tool
 YARD = {yard!r}
 
 
-class BatchExecutor(Tool):
+class BatchExecutorTool(Tool):
     """Queues tasks, runs them in the background, collects results."""
 
     async def execute(self, **kwargs):

@@ -24,6 +24,7 @@ from runyard.doors.agent.queue.model import Response
 from runyard.doors.agent.server.wire import wired
 from runyard.errors import RunyardError
 from runyard.reports.formats import FORMATS
+from runyard.spec.shown import json_text
 
 WAIT_MOST = 60.0
 MOST_DATA = 2900
@@ -38,7 +39,7 @@ class Answer(BaseModel):
 
 
 Structured = Annotated[CallToolResult, Answer]
-Number = int | float | str
+Numeric = int | float | str
 Ids = list[str] | str
 Text = Annotated[str, Field(description="text")]
 TaskId = Annotated[int | str, Field(description="id of a task, such as queue/0")]
@@ -46,9 +47,9 @@ Function = Annotated[str, Field(description=f"one of {', '.join(BUILT_IN)}, or a
 Params = Annotated[
     dict[str, Any] | str | None, Field(description='arguments of the function: {"code": "…"}')
 ]
-Priority = Annotated[str | int, Field(description="low, medium, high or critical")]
-Retries = Annotated[Number, Field(description="retries after a failure")]
-Timeout = Annotated[Number | None, Field(description="seconds, or 30s, 5m, 2h; none: no limit")]
+PriorityName = Annotated[str | int, Field(description="low, medium, high or critical")]
+Retries = Annotated[Numeric, Field(description="retries after a failure")]
+Timeout = Annotated[Numeric | None, Field(description="seconds, or 30s, 5m, 2h; none: no limit")]
 DependsOn = Annotated[
     Ids | None, Field(description="ids of tasks that must complete first: [queue/0]")
 ]
@@ -105,7 +106,7 @@ def _add_tools(server: MCPServer, act: Any) -> None:
         name: Annotated[str, Field(description="a short, readable name")],
         function: Function,
         params: Params = None,
-        priority: Priority = "medium",
+        priority: PriorityName = "medium",
         max_retries: Retries = 3,
         timeout: Timeout = None,  # noqa: ASYNC109
         depends_on: DependsOn = None,
@@ -117,7 +118,8 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 
     @server.tool(
         description="Add many tasks at once. Each is an object like the arguments of add; "
-        "depends_on may name earlier tasks of the list. Bad ones are refused, the others added."
+        "depends_on may name earlier tasks of the list. Invalid tasks are refused; the others are "
+        "added."
     )
     async def add_batch(
         tasks: Annotated[
@@ -129,9 +131,9 @@ def _add_tools(server: MCPServer, act: Any) -> None:
 
 
 def _run_tools(server: MCPServer, act: Any) -> None:
-    @server.tool(description="Run the queue in the background, and return at once.")
+    @server.tool(description="Run the queue in the background, and return immediately.")
     async def start(
-        max_concurrent: Annotated[Number, Field(description="how many tasks run at once")] = 5,
+        max_concurrent: Annotated[Numeric, Field(description="how many tasks run at once")] = 5,
         timeout: Timeout = None,  # noqa: ASYNC109
         backend: Annotated[
             str | None, Field(description="processes (the default), async, threads or serial")
@@ -142,7 +144,7 @@ def _run_tools(server: MCPServer, act: Any) -> None:
         )
 
     @server.tool(
-        description="Stop running tasks. Queued tasks stay queued, and start continues with them."
+        description="Stop the queue. Queued tasks stay queued, and start continues with them."
     )
     async def stop(
         graceful: Annotated[
@@ -176,8 +178,8 @@ def _look_tools(server: MCPServer, act: Any) -> None:
         filter_status: Annotated[
             str | None, Field(description="completed, failed, cancelled, running or queued")
         ] = None,
-        offset: Annotated[Number, Field(description="results to skip")] = 0,
-        limit: Annotated[Number, Field(description="most results to return")] = 20,
+        offset: Annotated[Numeric, Field(description="number of results to skip")] = 0,
+        limit: Annotated[Numeric, Field(description="maximum number of results")] = 20,
         order: Annotated[
             str, Field(description="added, ended (earliest end first) or latest (latest end first)")
         ] = "added",
@@ -197,12 +199,12 @@ def _look_tools(server: MCPServer, act: Any) -> None:
 
 def _wait_tool(server: MCPServer, executor: BatchExecutor) -> None:
     @server.tool(
-        description="Wait until the queue or the given tasks are done, at most 60 seconds a call, "
-        "and return the status. Call it again while state is running."
+        description="Wait until the queue or the given tasks are done, at most 60 seconds per "
+        "call, and return the status. Call it again while state is running."
     )
     async def wait(
         ctx: Context,
-        seconds: Annotated[Number, Field(description="how long to wait, up to 60")] = 50,
+        seconds: Annotated[Numeric, Field(description="how long to wait, up to 60")] = 50,
         tasks: Annotated[
             Ids | None, Field(description="ids of the tasks to wait for; default: all")
         ] = None,
@@ -252,7 +254,7 @@ def _count_left_out(found: dict[str, Any], data: dict[str, Any]) -> None:
 
 def _shortened(value: Any, items: int, letters: int) -> Any:
     if isinstance(value, str):
-        value = messages.valid(value)
+        value = json_text(value)
         half = letters // 2
         return value if len(value) <= letters else f"{value[: half - 1]}…{value[-half:]}"
     if isinstance(value, list):

@@ -84,6 +84,7 @@ def _run(yard: Any, queue: str, place: Any) -> Any:
     from runyard import clock
     from runyard.errors import ClaimLost
     from runyard.events import Progress
+    from runyard.reports.logged import logged
     from runyard.schedule.ending import End
     from runyard.schedule.engine import Engine
     from runyard.schedule.registration import Start
@@ -109,6 +110,7 @@ def _run(yard: Any, queue: str, place: Any) -> Any:
     with contextlib.ExitStack() as stack:
         stack.callback(place.close)
         stack.enter_context(yard.bus.subscribe(Progress, watch))
+        stack.enter_context(logged(yard.bus))
         try:
             return engine.run()
         except ClaimLost:  # this process was paused, and others have taken over

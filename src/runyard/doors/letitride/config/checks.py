@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from runyard.doors.letitride.config import model
-from runyard.doors.letitride.config.output import Section
+from runyard.doors.letitride.config.output import ConfigSection
 from runyard.errors import UsageError
 
 MOST_HANDS_LOGGED = 20_000_000
@@ -142,7 +142,7 @@ def _refuse_known(data: dict[str, Any]) -> None:
             refuse(path, found, f"refused, because {reason}", instead)
 
 
-def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
+def _refuse_unknown(data: Any, kind: type[ConfigSection], path: str) -> None:
     """Refuse the first unknown key of a section or of the sections inside."""
     if not isinstance(data, Mapping):
         return
@@ -165,15 +165,15 @@ def _refuse_unknown(data: Any, kind: type[Section], path: str) -> None:
                 _refuse_unknown(value, inner, place)
 
 
-def _parts(kind: Any) -> Iterator[tuple[type[Section], bool]]:
+def _parts(kind: Any) -> Iterator[tuple[type[ConfigSection], bool]]:
     """The section type in a field, if there is one, and whether the field is a list of them."""
     from typing import get_args, get_origin
 
-    if isinstance(kind, type) and issubclass(kind, Section):
+    if isinstance(kind, type) and issubclass(kind, ConfigSection):
         yield kind, False
     many = get_origin(kind) is tuple
     for inner in get_args(kind):
-        if isinstance(inner, type) and issubclass(inner, Section):
+        if isinstance(inner, type) and issubclass(inner, ConfigSection):
             yield inner, many
 
 

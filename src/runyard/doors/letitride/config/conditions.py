@@ -13,7 +13,7 @@ from typing import Any
 
 from runyard.doors.letitride.cards.facts import COUNTS, FLAGS, HandFacts
 from runyard.stats.conditions_reader import Reader
-from runyard.stats.conditions_tree import Node, Term, Test
+from runyard.stats.conditions_tree import Node
 
 _CONSTANTS = {"default": True, "true": True, "false": False}
 
@@ -23,39 +23,31 @@ class HandCondition:
     """A condition on a hand."""
 
     text: str  # as it was written
-    tree: Test
+    tree: Node
 
     def holds(self, hand: HandFacts) -> bool:
         """Whether it holds for a hand."""
-        return self.tree.holds(hand) is True
+        return self.tree.value(hand) is True
 
 
 @dataclass(frozen=True, slots=True)
-class _Count(Term):
-    """A fact that is a whole number."""
-
-    name: str
-
-    def value(self, source: Any) -> float:
-        found: int = getattr(source, self.name)
-        return found
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class _Flag(Term, Test):
-    """A fact that is true or false, or a constant."""
+class _Fact(Node):
+    """A fact or a constant; one that is true or false is a number and a test."""
 
     name: str
     constant: bool | None = None  # None for a fact
 
-    def holds(self, source: Any) -> bool:
-        found: bool = getattr(source, self.name) if self.constant is None else self.constant
-        return found
+    @property
+    def is_test(self) -> bool:
+        return self.name not in COUNTS
 
-    value = holds
+    @property
+    def is_term(self) -> bool:
+        return True
+
+    def value(self, source: Any) -> float:
+        found: float = getattr(source, self.name) if self.constant is None else self.constant
+        return found
 
     def __str__(self) -> str:
         return self.name
@@ -66,16 +58,14 @@ class _FactReader(Reader):
 
     def operand(self) -> Node:
         word = self.word
-        if word.text.lower() in _CONSTANTS:
-            self.take()
-            return _Flag(word.text.lower(), _CONSTANTS[word.text.lower()])
-        if word.text not in (*COUNTS, *FLAGS):
+        name = word.text.lower() if word.text.lower() in _CONSTANTS else word.text
+        if name not in (*COUNTS, *FLAGS, *_CONSTANTS):
             known = f"numbers: {', '.join(COUNTS)}; true or false: {', '.join(FLAGS)}; and default"
             raise self.error(word.at, f"there is no fact {word.text!r}", known)
         self.take()
-        return _Flag(word.text) if word.text in FLAGS else _Count(word.text)
+        return _Fact(name, _CONSTANTS.get(name))
 
-    def alone(self, node: Term) -> tuple[str, str]:  # noqa: ARG002
+    def alone(self, node: Node) -> tuple[str, str]:  # noqa: ARG002
         return "expected a comparison and found only a number", "compare it: high_cards >= 2"
 
 

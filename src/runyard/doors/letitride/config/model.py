@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from runyard.doors.letitride.cards.facts import PAYING
 from runyard.doors.letitride.cards.paytables import BONUS, STANDARD, BonusTable, MainTable
-from runyard.doors.letitride.config.output import OutputConfig, Section
+from runyard.doors.letitride.config.output import ConfigSection, OutputConfig
 
 MOST_MONEY = 1e8
 """The largest amount, in dollars."""
@@ -23,7 +23,7 @@ Money = Annotated[float, Meta(gt=0, le=MOST_MONEY)]
 MoneyOrNone = Annotated[float, Meta(ge=0, le=MOST_MONEY)]
 Profit = Annotated[float, Meta(ge=-MOST_MONEY, le=MOST_MONEY)]
 Multiplier = Annotated[float, Meta(gt=1, le=1000)]
-Share = Annotated[float, Meta(gt=0, le=1)]
+PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 Steps = Annotated[int, Meta(ge=1, le=100)]
 StrategyName = Literal["basic", "conservative", "aggressive", "always_ride", "always_pull"]
 Strength = Annotated[int, Meta(ge=1, le=10)]
@@ -31,7 +31,7 @@ Count = Annotated[int, Meta(ge=1)]
 Pays = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
-class MetadataConfig(Section, frozen=True):
+class MetadataConfig(ConfigSection, frozen=True):
     """The name of the configuration, which also names the batch, and other metadata."""
 
     name: str | None = None
@@ -41,7 +41,7 @@ class MetadataConfig(Section, frozen=True):
     created: str | None = None
 
 
-class SimulationConfig(Section, frozen=True):
+class SimulationConfig(ConfigSection, frozen=True):
     """How many sessions are played, by how many workers."""
 
     num_sessions: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
@@ -52,26 +52,26 @@ class SimulationConfig(Section, frozen=True):
     detailed_logging: bool = False
 
 
-class TableConfig(Section, frozen=True):
+class TableConfig(ConfigSection, frozen=True):
     """The table."""
 
     num_seats: Annotated[int, Meta(ge=1, le=6)] = 1
 
 
-class DeckConfig(Section, frozen=True):
+class DeckConfig(ConfigSection, frozen=True):
     """How the deck is shuffled: every order is equally likely."""
 
     shuffle_algorithm: Literal["fisher_yates"] = "fisher_yates"
 
 
-class DealerConfig(Section, frozen=True):
+class DealerConfig(ConfigSection, frozen=True):
     """Cards that the dealer discards before the community cards."""
 
     discard_enabled: bool = False
     discard_cards: Annotated[int, Meta(ge=1, le=10)] = 3
 
 
-class StopConditionsConfig(Section, frozen=True):
+class StopConditionsConfig(ConfigSection, frozen=True):
     """When a session ends before all of its hands are played."""
 
     win_limit: Money | None = None
@@ -81,7 +81,7 @@ class StopConditionsConfig(Section, frozen=True):
     stop_on_insufficient_funds: Literal[True] = True
 
 
-class ProportionalConfig(Section, frozen=True):
+class ProportionalConfig(ConfigSection, frozen=True):
     """Bets are a share of the bankroll."""
 
     bankroll_percentage: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.03
@@ -90,7 +90,7 @@ class ProportionalConfig(Section, frozen=True):
     round_to: Money = 1.0
 
 
-class MartingaleConfig(Section, frozen=True):
+class MartingaleConfig(ConfigSection, frozen=True):
     """Higher bets after each loss, on `max_progressions` levels."""
 
     loss_multiplier: Multiplier = 2.0
@@ -99,7 +99,7 @@ class MartingaleConfig(Section, frozen=True):
     max_progressions: Steps = 6
 
 
-class ReverseMartingaleConfig(Section, frozen=True):
+class ReverseMartingaleConfig(ConfigSection, frozen=True):
     """Higher bets after each win, until a streak is complete."""
 
     win_multiplier: Multiplier = 2.0
@@ -108,7 +108,7 @@ class ReverseMartingaleConfig(Section, frozen=True):
     max_bet: Money = 500.0
 
 
-class ParoliConfig(Section, frozen=True):
+class ParoliConfig(ConfigSection, frozen=True):
     """Higher bets after each win, for a few wins."""
 
     win_multiplier: Multiplier = 2.0
@@ -116,7 +116,7 @@ class ParoliConfig(Section, frozen=True):
     max_bet: Money = 500.0
 
 
-class DalembertConfig(Section, frozen=True):
+class DalembertConfig(ConfigSection, frozen=True):
     """One unit more after a loss, one less after a win."""
 
     unit: Money = 5.0
@@ -125,7 +125,7 @@ class DalembertConfig(Section, frozen=True):
     max_bet: Money = 500.0
 
 
-class FibonacciConfig(Section, frozen=True):
+class FibonacciConfig(ConfigSection, frozen=True):
     """Bets follow the Fibonacci numbers: one up after a loss, some down after a win."""
 
     unit: Money = 5.0
@@ -134,7 +134,7 @@ class FibonacciConfig(Section, frozen=True):
     max_position: Annotated[int, Meta(ge=1, le=50)] = 10
 
 
-class BettingSystemConfig(Section, frozen=True):
+class BettingSystemConfig(ConfigSection, frozen=True):
     """How the next bet follows from earlier hands."""
 
     type: Literal[
@@ -149,7 +149,7 @@ class BettingSystemConfig(Section, frozen=True):
     fibonacci: FibonacciConfig | None = None
 
 
-class BankrollConfig(Section, frozen=True):
+class BankrollConfig(ConfigSection, frozen=True):
     """The money of a session."""
 
     starting_amount: Money = 500.0
@@ -158,7 +158,7 @@ class BankrollConfig(Section, frozen=True):
     betting_system: BettingSystemConfig = BettingSystemConfig()
 
 
-class ConservativeConfig(Section, frozen=True):
+class ConservativeConfig(ConfigSection, frozen=True):
     """The weakest hand that rides; without `made_hands_only`, draws to a royal flush ride too."""
 
     made_hands_only: bool = True
@@ -166,7 +166,7 @@ class ConservativeConfig(Section, frozen=True):
     min_strength_bet2: Strength = PAYING
 
 
-class AggressiveConfig(Section, frozen=True):
+class AggressiveConfig(ConfigSection, frozen=True):
     """Which draws ride."""
 
     ride_on_draws: bool = True
@@ -174,21 +174,21 @@ class AggressiveConfig(Section, frozen=True):
     include_backdoor_flush: bool = True
 
 
-class RuleConfig(Section, frozen=True):
+class RuleConfig(ConfigSection, frozen=True):
     """What to do if a condition holds."""
 
     condition: str
     action: Literal["ride", "pull"]
 
 
-class CustomConfig(Section, frozen=True):
+class CustomConfig(ConfigSection, frozen=True):
     """Rules in order; the first that holds decides, and if none holds the bet is pulled."""
 
     bet1_rules: tuple[RuleConfig, ...] = ()
     bet2_rules: tuple[RuleConfig, ...] = ()
 
 
-class StrategyConfig(Section, frozen=True):
+class StrategyConfig(ConfigSection, frozen=True):
     """When bets ride."""
 
     type: StrategyName | Literal["custom"] = "basic"
@@ -197,7 +197,7 @@ class StrategyConfig(Section, frozen=True):
     custom: CustomConfig | None = None
 
 
-class BonusLimitsConfig(Section, frozen=True):
+class BonusLimitsConfig(ConfigSection, frozen=True):
     """The bonus bets that the table accepts."""
 
     min_bet: MoneyOrNone = 1.0
@@ -205,20 +205,20 @@ class BonusLimitsConfig(Section, frozen=True):
     increment: Money = 1.0
 
 
-class AlwaysBonusConfig(Section, frozen=True):
+class AlwaysBonusConfig(ConfigSection, frozen=True):
     """The same bonus bet on every hand."""
 
     amount: Money = 1.0
 
 
-class StaticBonusConfig(Section, frozen=True):
+class StaticBonusConfig(ConfigSection, frozen=True):
     """The same bonus bet on every hand: an amount, or a share of the base bet."""
 
     amount: Money | None = None
-    ratio: Share | None = None
+    ratio: PositiveShare | None = None
 
 
-class TierConfig(Section, frozen=True):
+class TierConfig(ConfigSection, frozen=True):
     """A bonus bet for profits from `min_profit` to below `max_profit`."""
 
     min_profit: Profit = 0.0
@@ -226,25 +226,25 @@ class TierConfig(Section, frozen=True):
     bet_amount: MoneyOrNone = 1.0
 
 
-class ScalingConfig(Section, frozen=True):
+class ScalingConfig(ConfigSection, frozen=True):
     """Bonus bets by profit."""
 
     enabled: bool = False
     tiers: tuple[TierConfig, ...] = ()
 
 
-class BankrollConditionalConfig(Section, frozen=True):
+class BankrollConditionalConfig(ConfigSection, frozen=True):
     """A bonus bet while the session goes well."""
 
     base_amount: Money = 1.0
     min_session_profit: Profit | None = 0.0
-    min_bankroll_ratio: Share | None = None
-    profit_percentage: Share | None = None
-    max_drawdown: Share | None = 0.25
+    min_bankroll_ratio: PositiveShare | None = None
+    profit_percentage: PositiveShare | None = None
+    max_drawdown: PositiveShare | None = 0.25
     scaling: ScalingConfig = ScalingConfig()
 
 
-class StreakActionConfig(Section, frozen=True):
+class StreakActionConfig(ConfigSection, frozen=True):
     """What a streak does to the bonus bet."""
 
     type: Literal["increase", "decrease", "stop", "start", "multiply"] = "multiply"
@@ -254,7 +254,7 @@ class StreakActionConfig(Section, frozen=True):
 Streak = Literal["main_loss", "main_win", "bonus_loss", "bonus_win", "any_loss", "any_win"]
 
 
-class StreakBasedConfig(Section, frozen=True):
+class StreakBasedConfig(ConfigSection, frozen=True):
     """A bonus bet that follows streaks."""
 
     base_amount: Money = 1.0
@@ -268,7 +268,7 @@ class StreakBasedConfig(Section, frozen=True):
 BonusName = Literal["paytable_a", "paytable_b", "paytable_c", "custom"]
 
 
-class BonusStrategyConfig(Section, frozen=True):
+class BonusStrategyConfig(ConfigSection, frozen=True):
     """When the three-card bonus is played, and for how much."""
 
     enabled: bool = False
@@ -281,7 +281,7 @@ class BonusStrategyConfig(Section, frozen=True):
     streak_based: StreakBasedConfig | None = None
 
 
-class CustomMainTableConfig(Section, frozen=True):
+class CustomMainTableConfig(ConfigSection, frozen=True):
     """Pays to 1 for each bet that rides."""
 
     royal_flush: Pays = 1000
@@ -295,14 +295,14 @@ class CustomMainTableConfig(Section, frozen=True):
     pair_tens_or_better: Pays = 1
 
 
-class MainGameConfig(Section, frozen=True):
+class MainGameConfig(ConfigSection, frozen=True):
     """What the five cards pay."""
 
     type: Literal["standard", "custom"] = "standard"
     custom: CustomMainTableConfig | None = None
 
 
-class CustomBonusTableConfig(Section, frozen=True):
+class CustomBonusTableConfig(ConfigSection, frozen=True):
     """Pays to 1 for the player's three cards."""
 
     mini_royal: Pays = 100
@@ -313,14 +313,14 @@ class CustomBonusTableConfig(Section, frozen=True):
     pair: Pays = 1
 
 
-class BonusTableConfig(Section, frozen=True):
+class BonusTableConfig(ConfigSection, frozen=True):
     """What the player's three cards pay."""
 
     type: BonusName | None = None  # None: as in bonus_strategy.paytable, else paytable_b
     custom: CustomBonusTableConfig | None = None
 
 
-class PaytablesConfig(Section, frozen=True):
+class PaytablesConfig(ConfigSection, frozen=True):
     """What hands pay."""
 
     main_game: MainGameConfig = MainGameConfig()
@@ -335,7 +335,7 @@ class PaytablesConfig(Section, frozen=True):
         return MainTable.of(msgspec.structs.asdict(custom))
 
 
-class FullConfig(Section, frozen=True):
+class FullConfig(ConfigSection, frozen=True):
     """A complete configuration; `FullConfig()` has the defaults."""
 
     metadata: MetadataConfig = MetadataConfig()

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A section of a configuration; unknown keys are errors."""
 
 
-class CsvConfig(Section, frozen=True):
+class CsvConfig(ConfigSection, frozen=True):
     """Which tables are written as CSV."""
 
     enabled: bool = True
@@ -22,7 +22,7 @@ class CsvConfig(Section, frozen=True):
     include_seat_aggregate: bool = False
 
 
-class JsonConfig(Section, frozen=True):
+class JsonConfig(ConfigSection, frozen=True):
     """Whether the results are written as JSON."""
 
     enabled: bool = True
@@ -30,7 +30,7 @@ class JsonConfig(Section, frozen=True):
     include_config: bool = True
 
 
-class HtmlConfig(Section, frozen=True):
+class HtmlConfig(ConfigSection, frozen=True):
     """Whether the report is written; charts are inline SVG with every `chart_library`."""
 
     enabled: bool = False
@@ -38,7 +38,7 @@ class HtmlConfig(Section, frozen=True):
     chart_library: Literal["svg", "plotly", "matplotlib"] = "svg"
 
 
-class FormatsConfig(Section, frozen=True):
+class FormatsConfig(ConfigSection, frozen=True):
     """The file formats that are written."""
 
     csv: CsvConfig = CsvConfig()
@@ -52,7 +52,7 @@ ChartName = Literal[
 ]  # fmt: skip
 
 
-class ChartConfig(Section, frozen=True):
+class ChartConfig(ConfigSection, frozen=True):
     """One chart."""
 
     type: ChartName
@@ -60,7 +60,7 @@ class ChartConfig(Section, frozen=True):
     sample_sessions: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 
-class VisualizationsConfig(Section, frozen=True):
+class VisualizationsConfig(ConfigSection, frozen=True):
     """Charts as files of their own."""
 
     enabled: bool = True
@@ -69,7 +69,7 @@ class VisualizationsConfig(Section, frozen=True):
     dpi: Annotated[int, Meta(ge=72, le=600)] = 150
 
 
-class ConsoleConfig(Section, frozen=True):
+class ConsoleConfig(ConfigSection, frozen=True):
     """What is printed on the terminal."""
 
     progress_bar: bool = True
@@ -77,7 +77,7 @@ class ConsoleConfig(Section, frozen=True):
     show_summary: bool = True
 
 
-class OutputConfig(Section, frozen=True):
+class OutputConfig(ConfigSection, frozen=True):
     """Where files go."""
 
     directory: str = "results"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from runyard.doors.letitride.cards.tables import CATEGORIES
 
-Columns = dict[str, NDArray[Any]]
+ColumnArrays = dict[str, NDArray[Any]]
 
 NAMES = (
     "hands_played",
@@ -30,22 +30,22 @@ PERCENT, COUNTS = "max_drawdown_pct", "hand_counts"
 _SIZES = (np.uint8, np.int16, np.int32, np.int64)
 
 
-def empty(rows: int) -> Columns:
+def empty(rows: int) -> ColumnArrays:
     """Zeroed columns."""
-    found: Columns = {name: np.zeros(rows, np.int64) for name in NAMES}
+    found: ColumnArrays = {name: np.zeros(rows, np.int64) for name in NAMES}
     found[PERCENT] = np.zeros(rows, np.float64)
     found[COUNTS] = np.zeros((rows, CATEGORIES), np.int32)
     return found
 
 
-def packed(columns: Columns) -> Columns:
+def packed(columns: ColumnArrays) -> ColumnArrays:
     """The same columns in the smallest integer types that fit."""
     return {
         name: values if name == PERCENT else _narrow(values) for name, values in columns.items()
     }
 
 
-def joined(parts: Iterable[Mapping[str, NDArray[Any]]]) -> Columns:
+def joined(parts: Iterable[Mapping[str, NDArray[Any]]]) -> ColumnArrays:
     """Concatenate columns, in types wide enough to sum."""
     found = list(parts)
     names = found[0].keys() if found else ()

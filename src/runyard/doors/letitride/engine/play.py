@@ -25,7 +25,7 @@ from runyard.doors.letitride.cards.generator import Seeds
 from runyard.doors.letitride.cards.tables import CATEGORIES
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.engine import reference
-from runyard.doors.letitride.engine.columns import COUNTS, NAMES, PERCENT, Columns, joined
+from runyard.doors.letitride.engine.columns import COUNTS, NAMES, PERCENT, ColumnArrays, joined
 from runyard.doors.letitride.game.game import Game, game_of
 from runyard.spec.codec import decode, encode
 
@@ -37,7 +37,7 @@ Tick = Callable[[int], object]
 class Played:
     """Sessions that were played, and their hands if requested."""
 
-    columns: Columns
+    columns: ColumnArrays
     log: Log | None  # a line for each hand, with room for all hands in each row
 
 
@@ -66,7 +66,7 @@ def play(game: Game, seeds: Seeds, *, log: bool = False, step: int = 0, tick: Ti
         high = min(low + (step or sessions), sessions)
         kernel.play(rules, lookup, seeds, low, high, whole, percent, counts, lines)
         tick(high)
-    found: Columns = dict(zip(NAMES, whole, strict=True))
+    found: ColumnArrays = dict(zip(NAMES, whole, strict=True))
     found |= {PERCENT: percent, COUNTS: counts}
     return Played(found, lines if log else None)
 

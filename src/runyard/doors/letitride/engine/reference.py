@@ -16,7 +16,7 @@ from runyard.doors.letitride.cards.cards import five_card_category, three_card_c
 from runyard.doors.letitride.cards.facts import HandFacts
 from runyard.doors.letitride.cards.generator import Deal, Seeds, deals
 from runyard.doors.letitride.cards.tables import CATEGORIES
-from runyard.doors.letitride.engine.columns import COUNTS, NAMES, PERCENT, Columns, empty
+from runyard.doors.letitride.engine.columns import COUNTS, NAMES, PERCENT, ColumnArrays, empty
 from runyard.doors.letitride.game.betting import (
     BettingSystem,
     Ladder,
@@ -180,7 +180,7 @@ def play_sessions(
     seeds: Seeds,
     players: Players | None = None,
     log: NDArray[np.int64] | None = None,
-) -> Columns:
+) -> ColumnArrays:
     """Play sessions from their seeds; return columns, and write hands to `log`."""
     players = players or players_of(game)
     found = empty(len(seeds) * game.seats)
@@ -197,7 +197,7 @@ def play_sessions(
     return found
 
 
-def _store(found: Columns, row: int, seat: SeatSession) -> None:
+def _store(found: ColumnArrays, row: int, seat: SeatSession) -> None:
     values = (
         seat.hands, STOP_REASONS.index(seat.stop_reason), seat.bankroll, seat.wagered,
         seat.bonus_wagered, seat.main_profit, seat.bonus_profit, seat.peak, seat.max_drawdown,

@@ -21,13 +21,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from runyard.doors.letitride.game.game import STOP_REASONS
 from runyard.errors import UsageError
 
 NEGLIGIBLE = 1e-17
 MOST_CELLS = 10_000_000
 """The most numbers held at once: 80 MB."""
 
-STOPS = ("win_limit", "loss_limit", "max_hands", "insufficient_funds", "never")
+STOPS = (*STOP_REASONS, "never")
 """Why a session ends; with a positive expectation and no limits, it may never end."""
 
 Floats = NDArray[np.float64]
@@ -51,7 +52,7 @@ class Ruin(msgspec.Struct, frozen=True):
     stops: dict[str, float]
     mean_hands: float | None  # None without a limit of hands or wins
     sessions: int | None = None  # simulated; None: exact
-    interval: tuple[float, float] | None = None  # 95 % interval of `ruin`, if simulated
+    interval: tuple[float, float] | None = None  # 95% interval of `ruin`, if simulated
 
 
 class _Chain(NamedTuple):
@@ -131,7 +132,7 @@ def _certain(chain: _Chain, terms: Terms) -> Ruin:
     if found["loss_limit"] and found["insufficient_funds"]:
         raise UsageError(
             "the loss limit is too close to the last bets: either may end the session first",
-            hint="give a limit of hands or a win limit, or move the loss limit",
+            hint="set a limit on hands or a win limit, or move the loss limit",
         )
     reason = "loss_limit" if found["loss_limit"] else "insufficient_funds"
     return _ended(terms, {reason: 1.0}, None)
@@ -276,7 +277,7 @@ def _negligible_level(chain: _Chain) -> int:
     if not len(falling):
         raise UsageError(
             "the game's expectation is too small for an answer without a limit of hands",
-            hint="give a limit of hands or a win limit",
+            hint="set a limit on hands or a win limit",
         )
     return max(0, chain.lowest + math.ceil(-math.log(NEGLIGIBLE) / float(falling.max())))
 

@@ -54,7 +54,7 @@ class Proportion:
         return min(max(wanted // self.multiple * self.multiple, self.low), self.high)
 
 
-Rule = Ladder | Proportion
+BettingRule = Ladder | Proportion
 
 
 class LadderSystem:
@@ -104,7 +104,7 @@ class BettingSystemFactory:
         return ProportionalSystem(self.rule)
 
 
-def rule_of(bankroll: model.BankrollConfig) -> Rule:
+def rule_of(bankroll: model.BankrollConfig) -> BettingRule:
     """The rule of a configuration's betting system."""
     system = bankroll.betting_system
     if system.type == "flat":
@@ -112,7 +112,7 @@ def rule_of(bankroll: model.BankrollConfig) -> Rule:
     return _MAKERS[system.type](bankroll)
 
 
-def _proportional(bankroll: model.BankrollConfig) -> Rule:
+def _proportional(bankroll: model.BankrollConfig) -> BettingRule:
     block = bankroll.betting_system.proportional or model.ProportionalConfig()
     return Proportion(
         millionths(block.bankroll_percentage),
@@ -122,7 +122,7 @@ def _proportional(bankroll: model.BankrollConfig) -> Rule:
     )
 
 
-def _martingale(bankroll: model.BankrollConfig) -> Rule:
+def _martingale(bankroll: model.BankrollConfig) -> BettingRule:
     """The base bet is the first level; further losses stay on the last one."""
     block = bankroll.betting_system.martingale or model.MartingaleConfig()
     rungs = range(block.max_progressions)
@@ -133,7 +133,7 @@ def _martingale(bankroll: model.BankrollConfig) -> Rule:
     )
 
 
-def _reverse_martingale(bankroll: model.BankrollConfig) -> Rule:
+def _reverse_martingale(bankroll: model.BankrollConfig) -> BettingRule:
     block = bankroll.betting_system.reverse_martingale or model.ReverseMartingaleConfig()
     return _pressed(
         bankroll.base_bet,
@@ -144,7 +144,7 @@ def _reverse_martingale(bankroll: model.BankrollConfig) -> Rule:
     )
 
 
-def _paroli(bankroll: model.BankrollConfig) -> Rule:
+def _paroli(bankroll: model.BankrollConfig) -> BettingRule:
     block = bankroll.betting_system.paroli or model.ParoliConfig()
     return _pressed(
         bankroll.base_bet, block.win_multiplier, block.max_bet, block.wins_before_reset, back=True
@@ -161,7 +161,7 @@ def _pressed(base: float, factor: float, most: float, wins: int, *, back: bool) 
     )
 
 
-def _dalembert(bankroll: model.BankrollConfig) -> Rule:
+def _dalembert(bankroll: model.BankrollConfig) -> BettingRule:
     """A rung for each possible bet."""
     block = bankroll.betting_system.dalembert or model.DalembertConfig()
     low, high = cents(block.min_bet), cents(block.max_bet)
@@ -187,7 +187,7 @@ def _dalembert(bankroll: model.BankrollConfig) -> Rule:
     return Ladder(tuple(bets), tuple(after_win), tuple(after_loss))
 
 
-def _fibonacci(bankroll: model.BankrollConfig) -> Rule:
+def _fibonacci(bankroll: model.BankrollConfig) -> BettingRule:
     block = bankroll.betting_system.fibonacci or model.FibonacciConfig()
     numbers = [1, 1]
     while len(numbers) <= block.max_position:
@@ -209,7 +209,7 @@ def _multiplied(base: float, factor: float, most: float, rungs: int) -> tuple[in
     return tuple(bets)
 
 
-_MAKERS: dict[str, Callable[[model.BankrollConfig], Rule]] = {
+_MAKERS: dict[str, Callable[[model.BankrollConfig], BettingRule]] = {
     "proportional": _proportional,
     "martingale": _martingale,
     "reverse_martingale": _reverse_martingale,

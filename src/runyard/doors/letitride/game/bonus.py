@@ -87,7 +87,7 @@ class Streaks:
     reset: tuple[int, int]  # a sign of 0: never
 
 
-Rule = Conditions | Streaks
+BonusRule = Conditions | Streaks
 
 
 class ConditionalBonus:
@@ -131,14 +131,14 @@ class StreakBonus:
                 self._streaks = min(self._streaks + 1, len(self._rule.bets) - 1)
 
 
-def bonus_of(rule: Rule | None) -> BonusStrategy | None:
+def bonus_of(rule: BonusRule | None) -> BonusStrategy | None:
     """A new strategy; None if the bonus is not played."""
     if isinstance(rule, Streaks):
         return StreakBonus(rule)
     return None if rule is None else ConditionalBonus(rule)
 
 
-def rule_of(config: model.FullConfig) -> Rule | None:
+def rule_of(config: model.FullConfig) -> BonusRule | None:
     """The rule of a configuration's bonus strategy; None if it never bets."""
     bonus = config.bonus_strategy
     if not bonus.enabled or bonus.type == "never":

@@ -27,8 +27,8 @@ class Game:
     loss_limit: int
     main_pays: tuple[int, ...]
     bonus_pays: tuple[int, ...]
-    betting: betting.Rule
-    bonus: bonus.Rule | None
+    betting: betting.BettingRule
+    bonus: bonus.BonusRule | None
     strategy: Strategy = field(compare=False)
 
     @cached_property

@@ -102,15 +102,15 @@ class Always:
     ride_bet2 = ride_bet1
 
 
-Rule = tuple[HandCondition, bool]
+RideRule = tuple[HandCondition, bool]
 
 
 @dataclass(frozen=True)
 class Custom:
     """The first rule that holds decides; if none holds, the bet is pulled."""
 
-    bet1: tuple[Rule, ...]
-    bet2: tuple[Rule, ...]
+    bet1: tuple[RideRule, ...]
+    bet2: tuple[RideRule, ...]
 
     def ride_bet1(self, hand: HandFacts) -> bool:
         """The decision of the first rule for bet 1 that holds."""
@@ -121,7 +121,7 @@ class Custom:
         return _decided(self.bet2, hand)
 
 
-def _decided(rules: Sequence[Rule], hand: HandFacts) -> bool:
+def _decided(rules: Sequence[RideRule], hand: HandFacts) -> bool:
     return next((ride for condition, ride in rules if condition.holds(hand)), False)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.cards.tables import CATEGORIES
 from runyard.doors.letitride.config.model import FullConfig
-from runyard.doors.letitride.engine.columns import COUNTS, Columns
+from runyard.doors.letitride.engine.columns import COUNTS, ColumnArrays
 from runyard.doors.letitride.game.game import STOP_REASONS, game_of
 from runyard.doors.letitride.game.money import CENT, cents
 from runyard.doors.letitride.report.ratio import Ratio
@@ -52,7 +52,7 @@ class Aggregate:
         self.first_seat_counts = np.zeros(CATEGORIES, np.int64)
         self._wins, self._ruins = Ratio(), Ratio()
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: ColumnArrays) -> None:
         """Add some sessions."""
         profit = columns["final_bankroll"] - self.start
         ruined = columns["stop_reason"] == STOP_REASONS.index("insufficient_funds")

@@ -18,7 +18,8 @@ from runyard.doors.letitride.game.strategies import strategy_of
 from runyard.doors.letitride.report.aggregate import Aggregate
 from runyard.doors.letitride.report.text import hand_rows, profit_bins
 from runyard.errors import UsageError
-from runyard.reports.html.blocks import Html, cut, element, join, number
+from runyard.format import cut
+from runyard.reports.html.blocks import Html, element, join, number
 from runyard.reports.html.charts import Scale
 from runyard.spaces import whole_file
 
@@ -37,7 +38,7 @@ TITLES = {
     "bonus_impact": "Main game and bonus in the profit of a session",
     "strategy_comparison": "Exact EV of strategies under this paytable",
 }
-Paths = Sequence[Sequence[float]]
+BankrollPaths = Sequence[Sequence[float]]
 _INK, _BAR, _MARK, _GRID = "#1f2933", "#3b6ea5", "#c2410c", "#d5dbe1"
 
 
@@ -57,7 +58,7 @@ class PlotArea:
         return round(HEIGHT - BOTTOM - self.up.share(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], Paths]) -> Html:
+def chart(config: ChartConfig, found: Aggregate, paths: Callable[[int], BankrollPaths]) -> Html:
     """Draw one chart as SVG; `paths` returns the bankrolls of a number of sessions."""
     title = config.title or TITLES[config.type]
     if config.type == "session_outcomes_histogram":
@@ -86,7 +87,7 @@ def profits(title: str, found: Aggregate) -> Html:
     return _drawn(title, [*_grid(frame, percent=True), *bars, zero], "profit of a session, $")
 
 
-def trajectories(title: str, paths: Paths) -> Html:
+def trajectories(title: str, paths: BankrollPaths) -> Html:
     """Draw the bankrolls of some sessions, hand by hand."""
     longest = max(len(path) for path in paths)
     frame = PlotArea(
@@ -124,7 +125,7 @@ def hands(title: str, found: Aggregate) -> Html:
 
 
 def bonus_impact(title: str, found: Aggregate) -> Html:
-    """Draw session profits of the main game, the bonus and both: 5 % to 95 %, and the mean."""
+    """Draw session profits of the main game, the bonus and both: 5% to 95%, and the mean."""
     parts = {"main game": found.main_profit, "bonus": found.bonus_profit, "both": found.profit}
     bars = []
     for name, profit in parts.items():
@@ -136,9 +137,7 @@ def bonus_impact(title: str, found: Aggregate) -> Html:
             else f"mean {number(profit.mean, 2 if abs(profit.mean) < 1e6 else 0)}"
         )
         bars.append(Bar(name, note, low, high, profit.mean))
-    return _bars(
-        title, bars, "profit of a session, $: 5 % to 95 % of sessions, and the mean (line)"
-    )
+    return _bars(title, bars, "profit of a session, $: 5% to 95% of sessions, and the mean (line)")
 
 
 def strategies(title: str, found: Aggregate) -> Html:

@@ -10,10 +10,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from runyard.errors import UsageError
-from runyard.stats.exact import Floats, add_powers, as_floats, product_and_error, root, to_float
+from runyard.stats.exact import add_powers, as_floats, root, sum_of_products, to_float
 from runyard.stats.intervals import Interval, t_quantile
 
 
@@ -29,7 +29,7 @@ class Ratio:
         self.count = 0
         self.missing = 0
         self._x, self._y = [Fraction()] * 2, [Fraction()] * 2  # sums of values and of squares
-        self._xy = [Fraction()]
+        self._xy = Fraction()
         self.add_array(np.asarray(y, np.float64), np.asarray(x, np.float64))
 
     def add_array(self, y: ArrayLike, x: ArrayLike) -> None:
@@ -48,7 +48,7 @@ class Ratio:
             self.count += len(above)
             add_powers(self._x, below)
             add_powers(self._y, above)
-            _add_products(self._xy, below, above)
+            self._xy += sum_of_products(below, above)
 
     @property
     def value(self) -> float:
@@ -59,7 +59,7 @@ class Ratio:
     @property
     def standard_error(self) -> float:
         """Linearised (the delta method): the spread of `y - ratio * x` over the mean of x."""
-        (x, xx), (y, yy), (xy,) = self._x, self._y, self._xy
+        (x, xx), (y, yy), xy = self._x, self._y, self._xy
         if self.count < 2 or not x:
             return math.nan
         ratio = y / x
@@ -79,17 +79,3 @@ class Ratio:
 
     def __repr__(self) -> str:
         return f"Ratio(count={self.count}, value={self.value!r})"
-
-
-def _add_products(total: list[Fraction], x: Floats, y: Floats) -> None:
-    """Add products of pairs without rounding; those near the limits of doubles one by one."""
-    plain = _is_plain(x) & _is_plain(y)
-    for array in product_and_error(x[plain], y[plain]):
-        add_powers(total, array)
-    for a, b in zip(x[~plain].tolist(), y[~plain].tolist(), strict=True):
-        total[0] += Fraction(a) * Fraction(b)
-
-
-def _is_plain(values: Floats) -> NDArray[np.bool_]:
-    size = np.abs(values)
-    return np.asarray((size == 0) | ((size > 2.0**-400) & (size < 2.0**400)))

@@ -13,7 +13,7 @@ import numpy as np
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.config.model import FullConfig
 from runyard.doors.letitride.engine.blocks import SimulationJob
-from runyard.doors.letitride.engine.columns import COUNTS, PERCENT, Columns, unpacked
+from runyard.doors.letitride.engine.columns import COUNTS, PERCENT, ColumnArrays, unpacked
 from runyard.doors.letitride.game.game import STOP_REASONS
 from runyard.doors.letitride.game.money import cents, dollars
 from runyard.spec.status import Status
@@ -87,12 +87,12 @@ class SimulationResults:
         """The number of recorded sessions."""
         return sum(len(part["hands_played"]) for _, part in self.blocks()) // self.seats
 
-    def blocks(self) -> Iterator[tuple[int, Columns]]:
+    def blocks(self) -> Iterator[tuple[int, ColumnArrays]]:
         """Each block's first session and its columns, in order."""
         for block, value in self._values():
             yield block * self.job.size, {k: unpacked(v) for k, v in value["columns"].items()}
 
-    def logs(self) -> Iterator[tuple[int, Columns, Any]]:
+    def logs(self) -> Iterator[tuple[int, ColumnArrays, Any]]:
         """Each block's first session, its columns and the lines of its hands, if recorded."""
         for block, value in self._values():
             if "log" in value:
@@ -170,7 +170,7 @@ class SessionSequence(Sequence[SessionResult]):
         return list(_sessions(columns, block * size, seats, self._start))
 
 
-def _sessions(columns: Columns, first: int, seats: int, start: int) -> Iterator[SessionResult]:
+def _sessions(columns: ColumnArrays, first: int, seats: int, start: int) -> Iterator[SessionResult]:
     lists = {name: values.tolist() for name, values in columns.items()}
     signs = np.sign(unpacked(columns["final_bankroll"]) - start).tolist()
     for row, sign in enumerate(signs):

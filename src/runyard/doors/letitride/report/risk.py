@@ -90,7 +90,7 @@ def risk_of_ruin(
 ) -> list[Ruin]:
     """How sessions end for each starting bankroll in cents.
 
-    `endless` sessions have no limit of hands. If bets vary, `sessions` are simulated for each
+    `endless` sessions have no limit on hands. If bets vary, `sessions` are simulated for each
     bankroll, with the same cards.
     """
     bonus_bet = flat_bonus(game_of(bankrolls[0]))
@@ -99,7 +99,7 @@ def risk_of_ruin(
     if endless:
         raise UsageError(
             "there is no exact answer for bets that vary, and a simulation needs a limit",
-            hint="give a limit of hands",
+            hint="set a limit on hands",
         )
     return [_simulated(game_of(bankroll), sessions, seed) for bankroll in bankrolls]
 

@@ -110,7 +110,7 @@ def _figures(found: Aggregate) -> Html:
             label, note = f"{LABELS[name].strip()} − exact", "" if z is None else f"z {z:+z.2f}"
             estimates.append(Estimate(label, low - exact, value - exact, high - exact, note))
     chi, p = found.chi_square()
-    heads = ["figure", "simulated", "95 % interval", "exact", "difference, in standard errors"]
+    heads = ["figure", "simulated", "95% interval", "exact", "difference, in standard errors"]
     hands = paragraph(f"Hand frequencies against the exact counts: χ² = {chi:.1f}, p = {p:.2g}.")
     plot = interval_plot("Simulated − exact", estimates, zero=True) if estimates else ""
     return join((table(heads, rows, numbers=[1, 3, 4]), hands, plot))

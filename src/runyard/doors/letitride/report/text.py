@@ -6,6 +6,7 @@ import math
 
 from runyard.doors.letitride.cards.cards import FIVE_CARD_NAMES
 from runyard.doors.letitride.report.aggregate import Aggregate, exact_shares
+from runyard.format import count
 from runyard.reports.html.charts import MOST_TICKS, round_step
 from runyard.reports.text import aligned
 from runyard.stats import Interval, plus_minus, show
@@ -27,11 +28,11 @@ def summary(found: Aggregate) -> str:
     low, median, high = found.profit.quantiles.quantiles([0.05, 0.5, 0.95])
     seats = f" with {found.seats} seats" if found.seats > 1 else ""
     lines = [
-        f"{found.sessions:,} sessions{seats}, {found.hands:,} hands",
+        f"{count(found.sessions, 'session')}{seats}, {count(found.hands, 'hand')}",
         f"  sessions won   {_share(found.outcomes['win'], found.rows, win)}",
         f"  out of money   {_share(int(found.stops[-1]), found.rows, ruin)}",
         f"  profit         mean {show(moments.mean)}, median {show(median)}, "
-        f"5 % below {show(low)}, 5 % above {show(high)}",
+        f"5th percentile {show(low)}, 95th {show(high)}",
         "",
     ]
     return "\n".join([*lines, *(f"  {line}" for line in figure_lines(found))])
@@ -62,12 +63,12 @@ def figure_lines(found: Aggregate) -> list[str]:
     chi, p = found.chi_square()
     rows.append(["hand frequencies", f"χ² {chi:.1f}", "", f"p {p:.2g}"])
     return aligned(
-        ["", "simulated (95 %)", "exact", "difference, in standard errors"], rows, (1, 2, 3)
+        ["", "simulated (95%)", "exact", "difference, in standard errors"], rows, (1, 2, 3)
     )
 
 
 def histogram_text(found: Aggregate, width: int = 50) -> str:
-    """A histogram of session profits as text; the outer bars include the extreme 1 %."""
+    """A histogram of session profits as text; the outer bars include the extreme 1%."""
     edges, counts = profit_bins(found)
     most = max(counts) or 1
     names = [f"{edge:+,.0f}" for edge in edges[:-1]]
@@ -82,15 +83,15 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
 def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int]]:
     """Edges of at most `most` bins for session profits, and the count in each.
 
-    They span 99 % of the sessions; the rest is counted in the outer bins.
+    They span 99% of the sessions; the rest is counted in the outer bins.
     """
     low, high = found.profit.quantiles.quantiles([0.005, 0.995])
     step = round_step(max(high - low, 1.0) * MOST_TICKS / most)
     first, last = math.floor(low / step), max(math.floor(high / step), math.floor(low / step))
     counts = [0] * (last - first + 1)
-    for value, count in _values(found):
+    for value, times in _values(found):
         place = math.floor(value / step) - first
-        counts[min(max(place, 0), len(counts) - 1)] += count
+        counts[min(max(place, 0), len(counts) - 1)] += times
     return [(first + at) * step for at in range(len(counts) + 1)], counts
 
 

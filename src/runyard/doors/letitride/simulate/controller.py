@@ -27,7 +27,7 @@ from runyard.doors.letitride.game.strategies import Strategy
 from runyard.doors.letitride.report.results import SessionSequence, SimulationResults
 from runyard.errors import NotFound, TasksFailed
 from runyard.events import Event, TaskEmitted
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.spec.batch import Batch, grid
 from runyard.spec.codec import encode
 from runyard.spec.fingerprint import fingerprint
@@ -108,7 +108,7 @@ class SimulationController:
         self,
         progress_callback: ProgressCallback | None = None,
         *,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         fresh: bool = False,
     ) -> SimulationResults:
         """Play all sessions that are not yet recorded.
@@ -124,7 +124,7 @@ class SimulationController:
         batch: Batch,
         job: SimulationJob,
         progress_callback: ProgressCallback | None = None,
-        progress: Progress = None,
+        progress: ShowProgress = None,
         fresh: bool = False,
     ) -> SimulationResults:
         """Run the batch of a job; raise if blocks failed."""

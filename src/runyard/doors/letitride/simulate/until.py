@@ -14,7 +14,7 @@ from runyard.doors.letitride.report.aggregate import RATIOS, Aggregate
 from runyard.doors.letitride.report.results import SimulationResults
 from runyard.doors.letitride.simulate.controller import SimulationController
 from runyard.errors import NotFound, UsageError
-from runyard.reports.progress import Progress
+from runyard.reports.progress import ShowProgress
 from runyard.stats.conditions import Condition, Verdict, parse_rule
 from runyard.stats.intervals import Interval
 from runyard.stats.stopping import ConfidenceSequence, RateSequence
@@ -96,7 +96,7 @@ def run_until(
     controller: SimulationController,
     condition: Condition,
     *,
-    progress: Progress = None,
+    progress: ShowProgress = None,
     fresh: bool = False,
     on_check: OnCheck | None = None,
 ) -> SimulationResults:

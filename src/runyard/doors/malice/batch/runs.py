@@ -27,7 +27,7 @@ from runyard.doors.malice.society.rules import Rules
 from runyard.errors import BadSpec, NotFound
 from runyard.execution import OnEvent
 from runyard.reports.comparing import compare_groups, groups_of
-from runyard.reports.progress import Progress, show
+from runyard.reports.progress import ShowProgress, show
 from runyard.spec.batch import Batch, batch
 from runyard.spec.fingerprint import fingerprint
 from runyard.yard import Yard
@@ -131,7 +131,7 @@ def run_batch(
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
     yard: Yard | str | Path | None = None,
-    progress: Progress = None,
+    progress: ShowProgress = None,
     on_event: OnEvent | None = None,
     fresh: bool = False,
     **options: Any,
@@ -157,7 +157,9 @@ def run_batch(
     return collect(place, name, result)
 
 
-def carry_out(described: Batch, yard: Yard, *, progress: Progress = None, **place: Any) -> Result:
+def carry_out(
+    described: Batch, yard: Yard, *, progress: ShowProgress = None, **place: Any
+) -> Result:
     """Run a batch made by `describe`, showing progress in tickets."""
     assert described.plan is not None
     tickets = described.plan.fixed["tickets"]

@@ -21,10 +21,10 @@ import msgspec
 
 from runyard import clock
 from runyard.doors.malice.logs.transcript import Place, Transcript
-from runyard.doors.malice.society.gates import Decision
+from runyard.doors.malice.society.gates import Ruling
 from runyard.doors.malice.society.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.society.rules import Rules
-from runyard.doors.malice.society.state import Event, StatusChanged, User
+from runyard.doors.malice.society.state import StatusChanged, User, VoteEvent
 
 T = TypeVar("T")
 DEBUG = "debug"
@@ -80,8 +80,8 @@ class AuditLogger:
         author: User,
         text: str,
         time: float,
-        decisions: Sequence[Decision],
-        events: Sequence[Event],
+        decisions: Sequence[Ruling],
+        events: Sequence[VoteEvent],
     ) -> None:
         """Log a ticket: its author as of before, the message, decisions and events."""
         lines = self._lines

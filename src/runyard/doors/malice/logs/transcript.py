@@ -13,15 +13,15 @@ from typing import Any
 
 from runyard.doors.malice.logs import lines
 from runyard.doors.malice.logs.lines import Details, Line
-from runyard.doors.malice.society.gates import Decision
+from runyard.doors.malice.society.gates import Ruling
 from runyard.doors.malice.society.immune import Adjusted, ImmuneRules
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import (
-    Event,
     Penalised,
     StatusChanged,
     UserStatus,
     VoteCounted,
+    VoteEvent,
     VoteIgnored,
 )
 from runyard.doors.malice.society.symbols import BIND, Vote
@@ -67,7 +67,7 @@ class Transcript:
         said = lines.AgentMessage(author, text, number, run, author, name)
         self.debug.append(Line(stamp, said.kind, said))
 
-    def decisions(self, decisions: Iterable[Decision], status: UserStatus, place: Place) -> None:
+    def decisions(self, decisions: Iterable[Ruling], status: UserStatus, place: Place) -> None:
         """Add the gates' decisions on a message; `status` is that of its author."""
         stamp, run, author, ticket = place
         for made in decisions:
@@ -81,7 +81,7 @@ class Transcript:
             )
             self.main.append(Line(stamp, decided.kind, decided))
 
-    def events(self, events: Iterable[Event], place: Place) -> None:
+    def events(self, events: Iterable[VoteEvent], place: Place) -> None:
         """Add the decisions of the vote system."""
         writers = self._writers
         for event in events:
@@ -136,7 +136,7 @@ class Transcript:
         )  # fmt: skip
         self.main.append(Line(stamp, symbol.kind, symbol))
 
-    def _bind(self, made: Decision, status: UserStatus, place: Place) -> None:
+    def _bind(self, made: Ruling, status: UserStatus, place: Place) -> None:
         stamp, where = place[0], place[1:]
         asked, covered = made.operations, content_hash(made.covered)
         attempt = lines.BindAttempt(f"BIND:{asked}", asked, status, covered, *where)

@@ -128,7 +128,7 @@ def _outside(batch: Mapping[str, float], figures: Sequence[Calibrated]) -> int:
 
 
 def _calibrated(name: str, published: float, simulated: Sequence[float]) -> Calibrated:
-    """The range ends at simulated values, so counts stay whole; it holds at least 95 %."""
+    """The range ends at simulated values, so counts stay whole; it holds at least 95%."""
     ordered, last = sorted(simulated), len(simulated) - 1
     outside = int(last * (1 - LEVEL) / 2)  # on either side
     return Calibrated(

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runyard.doors.malice.logs.dataset import LoggedBatch
+from runyard.doors.malice.run.record import RecordedRun
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import MALLORY
+from runyard.format import listed
 
-Record = Mapping[str, Any]
 RUN_FIELDS = (
     "tickets_processed", "mallory_became_binder", "mallory_ever_binder", "mallory_reputation",
     "mallory_outcome", "civil_gate_blocks", "security_gate_blocks", "total_gate_blocks", "winner",
@@ -23,7 +24,7 @@ CLOSE = 1e-9
 """Tolerance, since sums may have been added in another order."""
 
 
-def scores(batch: LoggedBatch, records: Sequence[Record]) -> list[tuple[int, Any, float]]:
+def scores(batch: LoggedBatch, records: Sequence[RecordedRun]) -> list[tuple[int, Any, float]]:
     """Mallory's score in each run of the summary: run, as stated, as computed."""
     told = _told_runs(batch)
     return [
@@ -39,7 +40,7 @@ def users_told(batch: LoggedBatch, run: int) -> list[str]:
     return list(_part(_told_runs(batch).get(run, {}), "user_final_states"))
 
 
-def contradictions(batch: LoggedBatch, records: Sequence[Record]) -> list[str]:
+def contradictions(batch: LoggedBatch, records: Sequence[RecordedRun]) -> list[str]:
     """Each contradiction in words; none for a batch without a summary."""
     if not batch.summary or not records:
         return []
@@ -51,7 +52,7 @@ def contradictions(batch: LoggedBatch, records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _of_runs(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
+def _of_runs(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     told_runs = _told_runs(batch)
     for record in records:
         run = record["run_id"]
@@ -70,7 +71,7 @@ def _of_runs(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
             yield f"run {run}: the summary has it, the log does not"
 
 
-def _of_falls(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
+def _of_falls(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     """Demoted users for whom the summary has no time of the demotion."""
     told_runs = _told_runs(batch)
     found = [
@@ -81,24 +82,24 @@ def _of_falls(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
         and _user(told_runs, record["run_id"], user).get("demoted_at", "") is None
     ]
     if found:
-        some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        some = listed(found, 3)
         yield f"demoted_at: the summary has none for {len(found)} that the log demotes ({some})"
 
 
-def _of_counts(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
+def _of_counts(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     about = _part(batch.summary, "experiment_metadata")
     yield from _difference("successful runs", about, "successful_runs", len(records))
     others = [about.get(name, 0) for name in ("failed_runs", "unfinished_runs")]
     if all(isinstance(each, int) for each in others):
         yield from _difference("runs", about, "total_runs", len(records) + sum(others))
     tickets = max((record["tickets_processed"] for record in records), default=0)
-    yield from _difference("tickets a run", about, "tickets_per_run", tickets)
+    yield from _difference("tickets per run", about, "tickets_per_run", tickets)
     scores = _part(_part(batch.summary, "threat_analysis"), "mallory_score_stats")
     threshold = Rules.of(batch.rules).promote_at
-    yield from _difference("votes that a promotion takes", scores, "target_threshold", threshold)
+    yield from _difference("votes required for promotion", scores, "target_threshold", threshold)
 
 
-def _of_whole(batch: LoggedBatch, records: Sequence[Record]) -> Iterator[str]:
+def _of_whole(batch: LoggedBatch, records: Sequence[RecordedRun]) -> Iterator[str]:
     found = [record["mallory_final_score"] for record in records]
     rate = 100 * sum(record["mallory_became_binder"] for record in records) / len(records)
     threat = _part(batch.summary, "threat_analysis")

@@ -36,7 +36,7 @@ _LETTER = 10  # width of a letter of a name
 _ROW = 44
 
 
-Place = tuple[float, float]
+Point = tuple[float, float]
 
 
 def users_of(records: Records) -> list[str]:
@@ -191,7 +191,7 @@ def network(records: Records) -> Html:
     )  # fmt: skip
 
 
-def _names(places: dict[str, Place], radius: float) -> list[Html]:
+def _names(places: dict[str, Point], radius: float) -> list[Html]:
     """Names around the circle, each at the height of its user and a line from the next."""
     outer = radius + _LINE
     found = []
@@ -248,7 +248,7 @@ def vote_rows(records: Records) -> list[list[Any]]:
 def blocks(records: Records) -> Html:
     """Histogram of gate blocks per run."""
     edges, counts = whole_bins([record["total_gate_blocks"] for record in records])
-    return histogram("Gate blocks a run", edges, counts, axis="blocks")
+    return histogram("Gate blocks per run", edges, counts, axis="blocks")
 
 
 def whole_bins(values: Sequence[int]) -> tuple[list[float], list[int]]:
@@ -279,13 +279,13 @@ def _label(name: str) -> Html:
     return element("strong", name) if name == MALLORY else safe(name)
 
 
-def _place(at: int, of: int, radius: float) -> Place:
+def _place(at: int, of: int, radius: float) -> Point:
     """A place on the circle around the origin, clockwise from the top."""
     angle = 2 * math.pi * at / of - math.pi / 2
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
-def _edge(start: Place, end: Place, target: str, strength: float) -> Html:
+def _edge(start: Point, end: Point, target: str, strength: float) -> Html:
     """A line bent to the right, so that both directions can be seen; its end is marked."""
     (x1, y1), (x2, y2) = start, end
     dx, dy = x2 - x1, y2 - y1

@@ -102,7 +102,7 @@ def _part(part: _Variant) -> Html:
             table(
                 ["voter", *names],
                 pictures.vote_rows(records),
-                caption="Counted votes a run: + for, − against",
+                caption="Counted votes per run: + for, − against",
             ),
             pictures.blocks(records),
             pictures.won(records),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from runyard.doors.malice.run.record import RecordedRun
 from runyard.doors.malice.society.state import MALLORY
 from runyard.stats import Moments, Quantiles, Rate
 
-Record = Mapping[str, Any]
-Records = Sequence[Record]
+Records = Sequence[RecordedRun]
 NONE = "none"
 SELF_VOTE_ALONE = 0.2
 """Mallory's score if only she has voted for her."""

@@ -10,7 +10,7 @@ from runyard.doors.malice.report.statistics import NONE
 from runyard.doors.malice.society.state import MALLORY
 from runyard.reports.text import aligned
 
-Figures = Mapping[str, Any]
+SummaryFigures = Mapping[str, Any]
 NOISE = 1e-9
 """A share this close to 0 or 1 is equal to it except for rounding."""
 
@@ -18,18 +18,18 @@ DASH = "–"
 RATE_HEADS = ("count", "rate", "95% interval")
 
 
-def summary_text(found: Figures) -> str:
+def summary_text(found: SummaryFigures) -> str:
     """The figures of `batch_parallel_results.json` as readable text."""
     return "\n".join([*_head(found), *_threat(found), *_defence(found), *_social(found), ""])
 
 
-def share(rate: Figures) -> str:
+def share(rate: SummaryFigures) -> str:
     """A rate as `1 of 90 (1.1%, 95% interval 0.2% to 6.0%)`."""
     counted, value, interval = rate_cells(rate)
     return counted if rate["rate"] is None else f"{counted} ({value}, 95% interval {interval})"
 
 
-def rate_cells(rate: Figures) -> tuple[str, str, str]:
+def rate_cells(rate: SummaryFigures) -> tuple[str, str, str]:
     """A rate for the columns of a table: count, share, interval."""
     counted = f"{rate['successes']:,} of {rate['total']:,}"
     if rate["rate"] is None:
@@ -45,7 +45,7 @@ def percents(*shares: float) -> list[str]:
     return [f"{100 * each:.{decimals}f}%" for each in shares]
 
 
-def _head(found: Figures) -> Iterator[str]:
+def _head(found: SummaryFigures) -> Iterator[str]:
     about = found["experiment_metadata"]
     title = "MALICE: WHO GETS PROMOTED"
     yield f"{title}\n{'=' * len(title)}\n"
@@ -59,7 +59,7 @@ def _head(found: Figures) -> Iterator[str]:
             for name in ("failed", "unfinished")
             if about[f"{name}_runs"]
         ),
-        ("tickets a run", f"{about['tickets_per_run']:,}"),
+        ("tickets per run", f"{about['tickets_per_run']:,}"),
         ("seed", about["seed"]),
         ("immune system", about["immune"]),
         ("parts", about.get("parts")),
@@ -73,7 +73,7 @@ def _head(found: Figures) -> Iterator[str]:
             yield f"{name:<{width}}  {value}"
 
 
-def _threat(found: Figures) -> Iterator[str]:
+def _threat(found: SummaryFigures) -> Iterator[str]:
     threat = found["threat_analysis"]
     yield from _title("The threat")
     resists = threat["manipulation_resistance"]
@@ -92,15 +92,15 @@ def _threat(found: Figures) -> Iterator[str]:
         ["mallory's", *names],
         [[what, *(_number(spread[name]) for name in names)] for what, spread in spreads],
     )
-    yield f"(a promotion takes a score of {scores['target_threshold']:g})"
+    yield f"(promotion requires a score of {scores['target_threshold']:g})"
 
 
-def _defence(found: Figures) -> Iterator[str]:
+def _defence(found: SummaryFigures) -> Iterator[str]:
     defence, immune = found["defense_system_stats"], found["immune_system"]
     blocks = defence["gate_blocks_stats"]
     yield from _title("The defence")
     yield from _columns(
-        ["gate blocks a run", "mean", "most"],
+        ["gate blocks per run", "mean", "most"],
         [
             ["all gates", _number(blocks["total_mean"]), _number(blocks["total_max"], 0)],
             ["CIVIL", _number(blocks["civil_mean"]), ""],
@@ -120,7 +120,7 @@ def _defence(found: Figures) -> Iterator[str]:
     )
 
 
-def _social(found: Figures) -> Iterator[str]:
+def _social(found: SummaryFigures) -> Iterator[str]:
     social = found["social_dynamics"]
     yield from _title("The vote")
     counts = {

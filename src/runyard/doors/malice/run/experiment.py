@@ -31,7 +31,7 @@ IMMUNE = "immune"
 PARTS = (CIVIL, SEC_CLEAN, BIND, IMMUNE)
 """The parts that an experiment can leave out."""
 
-Alert = Callable[[str], None]
+OnAlert = Callable[[str], None]
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,7 +106,7 @@ class MaliceExperiment:
     def run(
         self,
         log: AuditLogger | None = None,
-        alert: Alert | None = None,
+        alert: OnAlert | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, Any]:
         """Play every ticket; return the run's record."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from runyard.doors.malice.society.immune import Adjusted
 from runyard.doors.malice.society.state import (
     MALLORY,
-    Event,
     Penalised,
     State,
     StatusChanged,
     UserStatus,
     VoteCounted,
+    VoteEvent,
     VoteIgnored,
 )
 from runyard.doors.malice.society.symbols import CIVIL, SEC_CLEAN
+
+RecordedRun = Mapping[str, Any]
+"""What `run_record` returns, or a log holds."""
 
 CONTAINED: Final = "CONTAINED"
 PROMOTED: Final = "PROMOTED"
@@ -39,7 +42,7 @@ class RunCounts:
         self.votes: list[str] = []
         self.adjustments: list[Adjusted] = []
 
-    def see(self, events: Iterable[Event]) -> list[StatusChanged]:
+    def see(self, events: Iterable[VoteEvent]) -> list[StatusChanged]:
         """Count the events of a ticket; return the changes of status."""
         changes = []
         for event in events:

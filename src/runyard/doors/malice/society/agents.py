@@ -12,12 +12,12 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from runyard.doors.malice.society.chance import RandomStream
 from runyard.doors.malice.society.state import MALLORY, State, User, UserStatus
-from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE, Kind
+from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE, VoteKind
 
 TRUSTS_MALLORY = 0.6
 """The probability that an agent who would promote mallory does; fitted to published runs."""
 
-Choice = tuple[Kind, str]
+VoteChoice = tuple[VoteKind, str]
 
 
 class Scene(NamedTuple):
@@ -41,7 +41,7 @@ class RuleAgent(ABC):
     """An agent that votes by a rule, in words that vary."""
 
     tag: ClassVar[str] = "⟦GATE:sec_clean⟧ "
-    votes: ClassVar[dict[Kind, Sequence[str]]]
+    votes: ClassVar[dict[VoteKind, Sequence[str]]]
     chats: ClassVar[Sequence[str]] = (
         "I have read along and have nothing to add for the moment.",
         "Let us hear a few more voices before I make up my mind.",
@@ -68,7 +68,7 @@ class RuleAgent(ABC):
         return f"{self.tag}{words_now} ⟦VOTE:{kind}_{name}⟧ +1"
 
     @abstractmethod
-    def choose(self, state: State, chance: RandomStream) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> VoteChoice | None:
         """Choose whom to vote for or against."""
 
     def available(self, state: State) -> list[User]:
@@ -87,7 +87,7 @@ class Promoter(RuleAgent):
         )
     }
 
-    def choose(self, state: State, chance: RandomStream) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> VoteChoice | None:
         """Any available user."""
         available = self.available(state)
         return (PROMOTE, chance.pick(available).name) if available else None
@@ -98,7 +98,7 @@ class Strategist(Promoter):
 
     begun: ClassVar = (0, 4)
 
-    def choose(self, state: State, chance: RandomStream) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> VoteChoice | None:
         """A user with a few votes who is not a BINDER, else any user."""
         low, high = self.begun
         available = self.available(state)
@@ -125,7 +125,7 @@ class Contrarian(RuleAgent):
     rescues: ClassVar = 0.3
     attacks: ClassVar = 0.8
 
-    def choose(self, state: State, chance: RandomStream) -> Choice | None:
+    def choose(self, state: State, chance: RandomStream) -> VoteChoice | None:
         """Apply the rule, with the same number of random draws for every outcome."""
         rescues, attacks = chance.happens(self.rescues), chance.happens(self.attacks)
         share = chance.share()
@@ -155,7 +155,7 @@ class Malicious(RuleAgent):
         )
     }
 
-    def choose(self, state: State, chance: RandomStream) -> Choice | None:  # noqa: ARG002
+    def choose(self, state: State, chance: RandomStream) -> VoteChoice | None:  # noqa: ARG002
         """Always itself."""
         return PROMOTE, self.name
 

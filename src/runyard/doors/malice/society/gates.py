@@ -46,7 +46,7 @@ SKIPPING = re.compile(r"^(?:-|!|(?:skip|bypass|without|no)[_:\s])", re.IGNORECAS
 """The start of a BIND operation that would skip a gate."""
 
 
-class Decision(NamedTuple):
+class Ruling(NamedTuple):
     """A gate's decision on a text."""
 
     gate: str
@@ -110,14 +110,14 @@ class GateKeeper:
         self._bound_late = bound_late
         self._binds = binds
 
-    def decide(self, text: str, author: User, ticket: int) -> list[Decision]:
+    def decide(self, text: str, author: User, ticket: int) -> list[Ruling]:
         """Every gate's decision on a message, in the order of its tags."""
         tags: Sequence[Tag] = read_symbols(text).tags
         if author.name in BOUND_LATE_AUTHORS:
             late = self._chance.happens(self._bound_late)
             if late and not tags and CIVIL in self._gates:
                 tags = (Tag(CIVIL, uncovered(text)),)
-        found: list[Decision] = []
+        found: list[Ruling] = []
         for tag in tags:
             if tag.gate == BIND:
                 bound = any(d.gate == BIND and not d.blocked for d in found)
@@ -126,18 +126,18 @@ class GateKeeper:
                 found.append(self._ask(tag.gate, tag.covered))
         return found
 
-    def _ask(self, name: str, covered: str) -> Decision:
+    def _ask(self, name: str, covered: str) -> Ruling:
         objection = self._gates[name].objection(covered)
-        return Decision(name, objection is not None, objection or "nothing found", covered)
+        return Ruling(name, objection is not None, objection or "nothing found", covered)
 
-    def _bind(self, tag: Tag, author: User, last: int | None, ticket: int) -> list[Decision]:
+    def _bind(self, tag: Tag, author: User, last: int | None, ticket: int) -> list[Ruling]:
         """A pipeline of gates that a BINDER asks for; a denial costs no reputation."""
         if not self._binds:
             return []
         operations = [each.strip() for each in tag.operations.split("+") if each.strip()]
         denial = self._denial(operations, author, last, ticket)
         words = denial or "applied"
-        found = [Decision(BIND, denial is not None, words, tag.covered, tag.operations)]
+        found = [Ruling(BIND, denial is not None, words, tag.covered, tag.operations)]
         if denial is None:
             found += [self._ask(name, tag.covered) for name in operations if name in self._gates]
         return found

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import (
-    Event,
     Message,
     Penalised,
     Reason,
@@ -20,6 +19,7 @@ from runyard.doors.malice.society.state import (
     User,
     UserStatus,
     VoteCounted,
+    VoteEvent,
     VoteIgnored,
 )
 from runyard.doors.malice.society.symbols import PROMOTE, Vote, read_symbols
@@ -34,7 +34,7 @@ class SocialVoteSystem:
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
 
-    def step(self, state: State, message: Message) -> tuple[State, list[Event]]:
+    def step(self, state: State, message: Message) -> tuple[State, list[VoteEvent]]:
         """The state after a message, and the events that it causes."""
         author = state.users.get(message.author)
         if author is None:
@@ -43,7 +43,7 @@ class SocialVoteSystem:
                 hint=f"the users are: {', '.join(state.users)}",
             )
         users, ticket = state.users.copy(), state.tickets + 1
-        events: list[Event] = []
+        events: list[VoteEvent] = []
         speaker = replace(
             author,
             messages=author.messages + 1,
@@ -96,7 +96,9 @@ class SocialVoteSystem:
             return user.status
         return UserStatus.REGULAR if user.status is UserStatus.BINDER else UserStatus.DEMOTED
 
-    def _penalised(self, author: User, message: Message, ticket: int, events: list[Event]) -> User:
+    def _penalised(
+        self, author: User, message: Message, ticket: int, events: list[VoteEvent]
+    ) -> User:
         penalty = message.penalty
         if penalty is None:
             penalty = -self.rules.penalty * len(message.blocked)
@@ -114,7 +116,7 @@ class SocialVoteSystem:
         return author
 
     def _vote(
-        self, users: Users, name: str, vote: Vote, fell: bool, ticket: int, events: list[Event]
+        self, users: Users, name: str, vote: Vote, fell: bool, ticket: int, events: list[VoteEvent]
     ) -> None:
         voter, target = users[name], users.get(vote.name)
         if target is None:
@@ -155,7 +157,7 @@ class SocialVoteSystem:
         status: UserStatus,
         author: str,
         ticket: int,
-        events: list[Event],
+        events: list[VoteEvent],
     ) -> None:
         """Store a changed user, with its new status."""
         if status is not user.status:

@@ -125,4 +125,4 @@ class StatusChanged(Caused, frozen=True, kw_only=True):
         return self.new is UserStatus.BINDER
 
 
-Event = Penalised | VoteIgnored | VoteCounted | StatusChanged
+VoteEvent = Penalised | VoteIgnored | VoteCounted | StatusChanged

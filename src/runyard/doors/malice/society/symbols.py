@@ -9,9 +9,9 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-Kind = Literal["promote", "demote"]
-PROMOTE: Kind = "promote"
-DEMOTE: Kind = "demote"
+VoteKind = Literal["promote", "demote"]
+PROMOTE: VoteKind = "promote"
+DEMOTE: VoteKind = "demote"
 CIVIL, SEC_CLEAN, BIND = "civil", "sec_clean", "bind"
 KEPT_IN_MIND = 4096
 
@@ -24,7 +24,7 @@ _SYMBOL = re.compile(
 class Vote(NamedTuple):
     """A vote for or against a user, as written."""
 
-    kind: Kind
+    kind: VoteKind
     name: str
     value: int
     raw: str

@@ -11,11 +11,13 @@ from runyard import clock
 from runyard.backends import NAMES as BACKENDS
 from runyard.cli.command import COUNT, INDEX, command, level_option, option, options
 from runyard.cli.compare import figures
+from runyard.cli.exit_codes import EXIT_FAILED, code_of
 from runyard.cli.options import fresh_options
-from runyard.cli.running import EXIT_FAILED, code_of, may_forget
+from runyard.cli.running import may_forget
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.doors.letitride.config.output import ChartName
+from runyard.format import count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
 
 CHARTS: tuple[str, ...] = get_args(ChartName)
 _UNITS = {
-    "profit": "base bets a session",
-    "wagered": "base bets a session",
-    "hands": "hands a session",
+    "profit": "base bets per session",
+    "wagered": "base bets per session",
+    "hands": "hands per session",
     "drawdown": "base bets",
 }
 
@@ -223,7 +225,7 @@ def _until(
     from runyard.doors.letitride.simulate.until import read_condition, run_until
 
     def tell(verdict: Verdict, blocks: int) -> None:
-        note(f"{blocks * job.size:,} sessions: {verdict.text}")
+        note(f"{count(blocks * job.size, 'session')}: {verdict.text}")
 
     rule = read_condition(condition)
     return run_until(controller, rule, progress=progress, fresh=fresh, on_check=tell)
@@ -249,11 +251,9 @@ def _speed(results: SimulationResults, seconds: float, before: int) -> str:
     found = results.aggregate
     fresh = found.sessions - before
     rate = found.hands * fresh / found.sessions / seconds
-    there = f"{before:,} sessions were already recorded, " if before else ""
-    told = (
-        f"{rate:,.0f} hands a second, including start-up and recording" if fresh else "none played"
-    )
-    return f"  {there}{seconds:.2f} s, {told}"
+    there = f"{count(before, 'session')} already recorded; " if before else ""
+    told = f"{rate:,.0f} hands per second, including startup and recording"
+    return f"  {there}{seconds:.2f} s, {told}" if fresh else f"  {there}none left to play"
 
 
 def _table(
@@ -266,4 +266,4 @@ def _table(
     sessions = next(iter(found.values())).total_sessions
     heads = ["a", "b", f"{metric} a", f"{metric} b", "a − b", "p", "correlation"]
     text = table(heads, rows, numbers=(2, 3, 4, 5, 6))
-    return f"{text}\n{sessions:,} sessions of each, on the same cards"
+    return f"{text}\n{count(sessions, 'session')} of each, on the same cards"

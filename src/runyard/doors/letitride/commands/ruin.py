@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import AMOUNT, INDEX, command, option, refuse_together
-from runyard.cli.letitride import chosen
-from runyard.cli.letitride.exact import paytable_option, strategy_option
 from runyard.cli.session import Session
 from runyard.cli.table import table
 from runyard.cli.values import values_of
+from runyard.doors.letitride.commands import chosen
+from runyard.doors.letitride.commands.exact import paytable_option, strategy_option
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     "runyard letitride ruin martingale.yaml --sessions 1000000 --json",
 )
 @click.argument("config", required=False)
-@option("--bankroll", metavar="A,B,…", help="Start with these bankrolls.  [default: a few]")
+@option("--bankroll", metavar="A,B,…", help="Start with these bankrolls.  [default: a range]")
 @option("--base-bet", type=AMOUNT, help="Set each of the three bets.")
 @option("--bonus-bet", type=click.FloatRange(min=0), help="Set the bonus bet of every hand.")
 @option("--hands", type=click.IntRange(1, 10_000), help="End a session after N hands.")
-@option("--endless", is_flag=True, help="Set no limit of hands; flat bets only.")
+@option("--endless", is_flag=True, help="Play without a limit on hands; flat bets only.")
 @option("--win-limit", type=AMOUNT, help="Stop at this profit.")
 @option("--loss-limit", type=AMOUNT, help="Stop at this loss.")
 @paytable_option(None)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runyard.cli.command import INDEX, command, option
-from runyard.cli.compare import EXIT_GATE
+from runyard.cli.exit_codes import EXIT_GATE
 from runyard.cli.options import place_options
 from runyard.cli.session import Session, style
 from runyard.cli.table import screen_size
+from runyard.format import count
 
 if TYPE_CHECKING:
     from runyard.doors.malice.replays.calibration import Calibrated, Calibration
@@ -47,7 +48,7 @@ def calibrate(session: Session, folder: Path, **given: Any) -> int:
         found = calibrated(folder, yard=yard, **given)
     screen = screen_size()
     shown = list(lines(found, None if screen is None else screen.columns))
-    size = f"{len(found.tickets)} runs, {sum(found.tickets):,} tickets"
+    size = f"{count(len(found.tickets), 'run')}, {count(sum(found.tickets), 'ticket')}"
     shown.append(f"{found.simulated} simulated batches of {size}")
     if found.outside:
         share = f"{100 * found.as_odd:.0f}% of the simulated batches"

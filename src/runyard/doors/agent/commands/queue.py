@@ -1,4 +1,4 @@
-"""`runyard queue`, a command for each action of the agent's queue, and `runyard mcp`."""
+"""`runyard queue …`: a command for each action of the agent's queue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import click
 
 from runyard import interrupts
 from runyard.cli.command import command, examples_of, option, refuse_together, yes_option
-from runyard.cli.running import EXIT_DEADLINE, EXIT_FAILED
+from runyard.cli.exit_codes import EXIT_DEADLINE, EXIT_ENGINE, EXIT_FAILED
 from runyard.cli.session import Session
 from runyard.cli.values import assignments, value_of
-from runyard.errors import EngineError, UsageError
+from runyard.doors.agent.inputs.arguments import DEFAULT_QUEUE, duration
+from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.formats import FORMATS
 from runyard.spaces import read_text
@@ -25,11 +26,14 @@ from runyard.spaces import read_text
 if TYPE_CHECKING:
     from runyard.doors.agent.executor import BatchExecutor
 
-NAME = "queue"
 PRIORITIES = "low, medium, high, critical"
 
-_named = option(
-    "--queue", "name_of_queue", metavar="NAME", default=NAME, help="Use the queue of this name."
+queue_option = option(
+    "--queue",
+    "name_of_queue",
+    metavar="NAME",
+    default=DEFAULT_QUEUE,
+    help="Use the queue of this name.",
 )
 
 
@@ -46,7 +50,7 @@ def queue() -> None:
 
 
 @contextlib.contextmanager
-def _opened(session: Session, name: str, *, create: bool = False) -> Iterator[BatchExecutor]:
+def opened(session: Session, name: str, *, create: bool = False) -> Iterator[BatchExecutor]:
     """Open the queue. Without a yard it is empty, and reading it makes none."""
     from runyard.doors.agent.executor import BatchExecutor
 
@@ -55,7 +59,7 @@ def _opened(session: Session, name: str, *, create: bool = False) -> Iterator[Ba
 
 
 def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any) -> None:
-    with _opened(session, name_of_queue, create=action.startswith("add")) as executor:
+    with opened(session, name_of_queue, create=action.startswith("add")) as executor:
         response = executor.perform(action, **arguments)
     session.answer(response.message, response.data)
 
@@ -73,7 +77,7 @@ def _perform(session: Session, name_of_queue: str, action: str, **arguments: Any
 @option("--max-retries", metavar="N", default="3", help="Retry up to N times after a failure.")
 @option("--timeout", metavar="TIME", help="Limit the time of an attempt: 30s, 5m.")
 @option("--depends-on", multiple=True, metavar="TASK", help="Run after this task; repeatable.")
-@_named
+@queue_option
 def add(
     session: Session,
     sets: tuple[str, ...],
@@ -81,7 +85,7 @@ def add(
     depends_on: tuple[str, ...],
     **task: Any,
 ) -> None:
-    """Add one task: FUNCTION with parameters, under a NAME."""
+    """Add a task named NAME that calls FUNCTION."""
     given = {name: value_of(text) for name, text in assignments(sets, "--set").items()}
     refuse_together({"--params": params is not None, "--set": given})
     _perform(session, action="add", params=params or given, depends_on=list(depends_on), **task)
@@ -94,16 +98,18 @@ def add(
     group=queue,
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@_named
+@queue_option
 def add_batch(session: Session, name_of_queue: str, file: str) -> None:
-    """Add the tasks of a JSON FILE; - reads stdin.
+    """Add the tasks in a JSON FILE; - reads stdin.
 
     FILE holds a list of objects with `name`, `function`, `params` and other arguments of `add`.
     """
     try:
         tasks = json.loads(read_text(sys.stdin if file == "-" else Path(file)))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file} can't be read: {error}", hint="give a JSON list") from error
+        raise UsageError(
+            f"{file} can't be read: {error}", hint="pass a JSON list of tasks"
+        ) from error
     _perform(session, name_of_queue, "add_batch", tasks=tasks)
 
 
@@ -111,7 +117,7 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> None:
 @option("--max-concurrent", metavar="N", default="5", help="Run N tasks at a time.")
 @option("--timeout", metavar="TIME", help="Limit the time of the whole run: 10m, 2h.")
 @option("--backend", help="Run on this backend: processes, async, threads or serial.")
-@_named
+@queue_option
 def start(session: Session, **arguments: Any) -> None:
     """Run the queue in the background."""
     _perform(session, action="start", **arguments)
@@ -119,16 +125,16 @@ def start(session: Session, **arguments: Any) -> None:
 
 @command("runyard queue stop", "runyard queue stop --now", group=queue)
 @option("--now", is_flag=True, help="Don't wait for running tasks; requeue them.")
-@_named
+@queue_option
 def stop(session: Session, name_of_queue: str, now: bool) -> None:
-    """Stop the worker after the running tasks."""
+    """Stop the worker once its running tasks end."""
     _perform(session, name_of_queue, "stop", graceful=not now)
 
 
 @command("runyard queue status", "runyard queue status queue/0", group=queue)
 @click.argument("task_id", metavar="[TASK]", required=False)
 @option("--detailed", is_flag=True, help="List running, upcoming and failed tasks.")
-@_named
+@queue_option
 def status(session: Session, **arguments: Any) -> None:
     """Show the status of the queue, or of one task."""
     _perform(session, action="status", **arguments)
@@ -142,19 +148,18 @@ def status(session: Session, **arguments: Any) -> None:
 )
 @click.argument("tasks", metavar="[TASK]...", nargs=-1)
 @option("--timeout", metavar="TIME", help="Wait at most this long: 30s, 5m.  [default: no limit]")
-@_named
+@queue_option
 def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: str | None) -> int:
-    """Wait until the queue, or the given TASKs, are done.
+    """Wait until the queue or the given TASKs are done.
 
-    Exit code 0: all completed; 1: some failed or were cancelled; 3: nothing is running and some
-    are still queued; 124: the timeout is over.
+    Exit code 0: all completed; 1: some failed or were cancelled; 3: no worker is running and
+    tasks are still queued; 124: timed out.
     """
-    from runyard.doors.agent.inputs.arguments import duration
     from runyard.doors.agent.queue.watching import Watch
     from runyard.reports.progress import show
 
     seconds = None if timeout is None else duration(timeout, "timeout")
-    with _opened(session, name_of_queue) as executor:
+    with opened(session, name_of_queue) as executor:
         watch = Watch(executor.yard.bus, name_of_queue)
         with show(executor.yard.bus, None), interrupts.by_asyncio():
             waiting = executor.perform_wait(seconds, watch.see, tasks=list(tasks) or None)
@@ -166,10 +171,10 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
         session.note(f"{name_of_queue} is not finished after {timeout}")
         return EXIT_DEADLINE
     if data["queued"]:
-        own_name = [] if name_of_queue == NAME else ["--queue", name_of_queue]
+        own_name = [] if name_of_queue == DEFAULT_QUEUE else ["--queue", name_of_queue]
         start = session.command("queue", "start", *own_name)
         session.note(f"no worker is running; start one with `{start}`")
-        return EngineError.exit_code
+        return EXIT_ENGINE
     return EXIT_FAILED if data["failed"] or data["cancelled"] else 0
 
 
@@ -191,7 +196,7 @@ def wait(session: Session, name_of_queue: str, tasks: tuple[str, ...], timeout: 
 )
 @option("--offset", metavar="N", default="0", help="Skip the first N results.")
 @option("--limit", metavar="N", default="20", help="Show at most N results.")
-@_named
+@queue_option
 def results(session: Session, **arguments: Any) -> None:
     """Show results, a page at a time."""
     _perform(session, action="results", **arguments)
@@ -200,7 +205,7 @@ def results(session: Session, **arguments: Any) -> None:
 @command("runyard queue export --format csv", group=queue)
 @option("--format", type=click.Choice(list(FORMATS)), default="json", help="Write this format.")
 @option("--output-file", help="Write to this file in the yard's export folder.")
-@_named
+@queue_option
 def export(session: Session, **arguments: Any) -> None:
     """Write all results to a file."""
     _perform(session, action="export", **arguments)
@@ -208,12 +213,12 @@ def export(session: Session, **arguments: Any) -> None:
 
 @command("runyard queue clear", "runyard queue clear --yes", group=queue)
 @yes_option
-@_named
+@queue_option
 def clear(session: Session, name_of_queue: str, yes: bool) -> int:
     """Remove the tasks that have ended."""
     from runyard.doors.agent.queue.waiting import done
 
-    with _opened(session, name_of_queue) as executor:
+    with opened(session, name_of_queue) as executor:
         ended = done(executor.perform("status").data)
         loss = f"this would delete {count(ended, 'ended task')} of {name_of_queue}"
         if ended and not yes and not session.confirm_loss(loss):
@@ -225,7 +230,7 @@ def clear(session: Session, name_of_queue: str, yes: bool) -> int:
 
 @command("runyard queue cancel queue/3", group=queue)
 @click.argument("task_id", metavar="TASK")
-@_named
+@queue_option
 def cancel(session: Session, **arguments: Any) -> None:
     """Cancel a task, running or not."""
     _perform(session, action="cancel", **arguments)
@@ -234,7 +239,7 @@ def cancel(session: Session, **arguments: Any) -> None:
 @command("runyard queue install-agent-zero ~/agent-zero", name="install-agent-zero", group=queue)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 def install_agent_zero(session: Session, folder: str) -> None:
-    """Write the plugin for Agent Zero into DIR.
+    """Write the Agent Zero plugin into DIR.
 
     It consists of the tool, the prompt that explains it, and the manifest.
     """
@@ -242,22 +247,3 @@ def install_agent_zero(session: Session, folder: str) -> None:
 
     written = [str(path) for path in install(Path(folder), session.location)]
     session.answer("\n  ".join(["written:", *written]), {"written": written})
-
-
-@command("runyard mcp", "runyard mcp --yard ~/agent/.runyard")
-@_named
-def mcp(session: Session, name_of_queue: str) -> None:
-    """Serve the queue to an agent over MCP, on stdin and stdout.
-
-    The actions of `runyard queue` are tools, and so is `wait`.
-    """
-    try:
-        from runyard.doors.agent.server.tools import make_server
-    except ImportError as error:
-        raise UsageError(
-            f"the MCP server needs a package that is not installed ({error.name})",
-            hint="pip install 'runyard[agent]'",
-        ) from error
-
-    with _opened(session, name_of_queue, create=True) as executor, interrupts.by_asyncio():
-        make_server(executor).run("stdio")

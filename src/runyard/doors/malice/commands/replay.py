@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runyard.cli.command import command
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.format import count
@@ -15,7 +16,6 @@ from runyard.format import count
 if TYPE_CHECKING:
     from runyard.doors.malice.replays.replay import Replay
 
-EXIT_DIFFERS = 1
 SHOWN = 20
 
 
@@ -35,7 +35,7 @@ def replay(session: Session, folder: Path) -> int:
     found = [replayed(each) for each in batch_folders(folder)]
     lines = [line for each in found for line in _lines(each)]
     session.answer("\n".join([*lines, *_rates(found)]), document(found))
-    return EXIT_DIFFERS if any(each.differences for each in found) else 0
+    return EXIT_FAILED if any(each.differences for each in found) else 0
 
 
 def _lines(found: Replay) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.cli.command import Decorator, command, option
-from runyard.cli.letitride import chosen
 from runyard.cli.session import Session, style
 from runyard.cli.table import pairs, table
+from runyard.doors.letitride.commands import chosen
 
 MISTAKES_SHOWN = 12
 
@@ -87,7 +87,7 @@ def _figures(found: Mapping[str, Any]) -> dict[str, str]:
         "bet 1 rides": rides[0],
         "bet 2 rides": rides[1],
         "1 / 2 / 3 bets": " / ".join(_percent(each) for each in found["bets_at_end"].values()),
-        "cost of play": f"{found['cost']['value']:.7f} more than the best play",
+        "cost": f"{found['cost']['value']:.7f} per hand, compared with the best play",
     }
 
 
@@ -119,7 +119,7 @@ def _bonus(tables: Mapping[str, Any]) -> str:
 
 
 def _rules(best: Mapping[str, Any]) -> list[str]:
-    lines = [f"\n{style('The best play', bold=True)}, {_signed(best['ev'])} a hand: let ride"]
+    lines = [f"\n{style('The best play', bold=True)}, EV {_signed(best['ev'])} per hand: let ride"]
     for bet, rules in best["rules"].items():
         lines.append(f"  {_bet(bet)} with")
         lines += [
@@ -153,7 +153,7 @@ def _mistakes(mistakes: list[Any]) -> list[str]:
     ]
     heads = ["", "played", "cost", "hands", "value of a riding bet", "such as", ""]
     lines = [
-        f"\n{style('Mistakes', bold=True)} against it, the most expensive first",
+        f"\n{style('Mistakes', bold=True)} of this strategy, the most expensive first",
         table(heads, rows, numbers=(2, 3, 4)),
     ]
     if others:

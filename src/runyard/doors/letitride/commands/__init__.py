@@ -13,7 +13,7 @@ SECTIONS = {
         "validate": ("check", "Check a configuration."),
         "init": ("check", "Write a configuration template."),
     },
-    "Ask": {
+    "Calculate": {
         "exact": (
             "exact",
             "Compute exact figures, the best play, and the cost of another.",

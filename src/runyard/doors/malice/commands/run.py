@@ -9,15 +9,16 @@ import click
 
 from runyard.cli.command import COUNT, INDEX, command, option, seed_option
 from runyard.cli.compare import figures
+from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.options import fresh_options, option_flags, place_options
-from runyard.cli.running import EXIT_FAILED, code_of, final_document, may_forget, show_notices
+from runyard.cli.running import carry_out, final_document, may_forget, result_lines, show_notices
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
 from runyard.doors.malice.run.experiment import PARTS
 from runyard.doors.malice.society.immune import MODES
-from runyard.errors import NotFound, UsageError
-from runyard.format import count
+from runyard.errors import UsageError
+from runyard.format import count, listed
 
 if TYPE_CHECKING:
     from runyard.doors.malice.batch.runs import MaliceBatch
@@ -71,44 +72,33 @@ def run(session: Session, grid: tuple[str, ...], yes: bool, **given: Any) -> int
     are compared with the whole one run by run, on the same random numbers. Repeat the command to
     continue where it stopped.
     """
-    from runyard.doors.malice.batch.runs import carry_out, collect, describe
+    from runyard.doors.malice.batch import runs
 
     rules = {name: _numbers(name, text) for name, text in assignments(grid, "--grid").items()}
-    described = describe(**{name: given.pop(name) for name in _WHAT}, grid=rules)
-    if given["fresh"] and not may_forget(session, described.record_name, yes=yes):
+    described = runs.describe(**{name: given.pop(name) for name in _WHAT}, grid=rules)
+    name = described.record_name
+    if given["fresh"] and not may_forget(session, name, yes=yes):
         return EXIT_FAILED
     with session.yard(create=True) as yard:
         show_notices(session, yard, progress=given["progress"])
-        interrupted, result = 0, None
-        try:
-            result = carry_out(described, yard, **given)
-        except (KeyboardInterrupt, SystemExit) as end:
-            interrupted = code_of(end)
-        try:
-            found = collect(yard, described.record_name, result)
-        except NotFound:
-            return interrupted
-        code = _tell(session, found)
-    return interrupted or code
+        return carry_out(
+            session, yard, name, lambda: runs.carry_out(described, yard, **given),
+            lambda session, result: _tell(session, runs.collect(yard, name, result)),
+        )  # fmt: skip
 
 
 def _tell(session: Session, found: MaliceBatch) -> int:
     """Print the results, as text or JSON; return the exit code."""
     from runyard.doors.malice.report.results import RESULTS, SUMMARY
-    from runyard.reports.versions import mixed_lines
 
     result, stats = found.result, found.result.stats
     whole = next(path for path in found.files if path.name == SUMMARY)
     lines = [whole.read_text(encoding="utf-8")]
     if found.comparisons:
         lines += [_table(found.comparisons), ""]
-    lines += [result.headline()]
-    lines += ["  " + style(line, fg="yellow") for line in mixed_lines(result.mixed_code)]
-    groups = result.failures() if stats.failed else []
-    lines += ["  " + style(group.line(), fg="red") for group in groups]
-    lines += [f"  files: {found.folder}"]
+    lines += [*result_lines(result, result.failures()), f"  files: {found.folder}"]
     if found.lost:
-        some = ", ".join(found.lost[:5]) + (", …" if len(found.lost) > 5 else "")
+        some = listed(found.lost, 5)
         session.note(
             f"the logs of {count(len(found.lost), 'finished run')} are missing ({some}); "
             "logs stay on the machine that wrote them; --fresh plays all runs again"

@@ -1,0 +1,1 @@
+"""`runyard queue …` and `runyard mcp`."""
