@@ -167,17 +167,21 @@ class Attempts(Generic[T]):
         self._own.tape.waited(seconds)
 
     def _backoff(self, number: int) -> float:
-        """Doubles each time; the spread keeps callers apart and comes from the task's seed."""
+        """The delay before a retry; the spread comes from the task's seed."""
         if self._random is None:
-            task, number = context.current(), self._own.tape.begun
-            seed = None if task is None else f"{task.seed}/{number}"
+            task = context.current()
+            seed = None if task is None else f"{task.seed}/{self._own.tape.begun}"
             self._random = Random(seed)  # noqa: S311
-        most = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(number - 1, 60))
-        return most * self._random.uniform(0.5, 1.0)
+        return backoff(number, self._random)
 
     def _error(self, said: str, hint: str | None) -> ModelError:
         secrets = [self._endpoint.key] if self._endpoint.key else []
         return ModelError(f"{self._where}: {without(secrets, said)}", hint=hint)
+
+
+def backoff(number: int, random: Random) -> float:
+    """Seconds before the retry with this number, from 1; spread, so that callers don't meet again."""
+    return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(number - 1, 60)) * random.uniform(0.5, 1.0)
 
 
 def _complaint(response: httpx.Response) -> tuple[str, str | None]:
