@@ -180,7 +180,7 @@ class Attempts(Generic[T]):
 
 
 def backoff(number: int, random: Random) -> float:
-    """Seconds before the retry with this number, from 1; spread, so that callers don't meet again."""
+    """Seconds before a retry, the first of which is 1; spread, to keep callers apart."""
     return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(number - 1, 60)) * random.uniform(0.5, 1.0)
 
 
