@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import parse_qsl, unquote_plus, urlencode
+from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode
 
 import msgspec
 
@@ -74,7 +74,8 @@ class Call(msgspec.Struct, frozen=True):
         boundary = _BOUNDARY.search(headers.get("content-type", ""))
         if boundary is not None:
             content = content.replace(boundary[1].encode(), b"boundary")
-        return cls(method, path, without(secrets, readable(content)), secrets)
+        body = without(secrets, readable(content))
+        return cls(method, without(secrets, path), body, secrets)
 
 
 def recorded_answer(response: Any, content: bytes, secrets: tuple[str, ...]) -> dict[str, Any]:
@@ -136,18 +137,19 @@ def canonical(value: Any) -> str:
 
 
 def readable(content: bytes) -> Any:
-    """Bytes as JSON, text, or {"base64": …}; None if empty."""
+    """Bytes as a JSON object or array, as text, or as {"base64": …}; None if empty."""
     if not content:
         return None
     try:
         text = content.decode()
-        text.encode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode()}
     try:
-        return json.loads(text, parse_constant=_refuse)
+        found = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
+    is_clear = isinstance(found, list) or (isinstance(found, dict) and found.keys() != {"base64"})
+    return found if is_clear else text
 
 
 def events(text: str) -> list[str]:
@@ -181,7 +183,7 @@ def _secrets(headers: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tu
             words = [part.split()[-1] for part in value.split(";") if part.strip()]
             found |= {value, *words, *(word.partition("=")[2] for word in words)}
     found |= {value for name, value in pairs if _PARAMETER.search(name)}
-    found |= {unquote_plus(each) for each in found}
+    found |= {form(each) for each in found for form in (unquote_plus, quote_plus)}
     long = [each for each in found if len(each) >= _SHORTEST_SECRET]
     return tuple(sorted(long, key=lambda each: (-len(each), each)))
 

@@ -66,9 +66,12 @@ def test_the_boundary_of_a_form_does_not_matter() -> None:
     assert calls[0].key == calls[1].key
 
 
-@given(st.binary())
-def test_any_content_is_replayed(content: bytes) -> None:
-    response = httpx.Response(200, headers={"content-type": TEXT})
+@given(
+    st.binary() | st.sampled_from([b'"hi"', b" 5", b"null", b'{"base64": "aGk="}', b"[]", b"[1]"]),
+    st.sampled_from([TEXT, "application/json"]),
+)
+def test_any_content_is_replayed(content: bytes, kind: str) -> None:
+    response = httpx.Response(200, headers={"content-type": kind})
     replayed = b"".join(pieces(recorded_answer(response, content, ())))
     assert replayed == content or json.loads(replayed) == json.loads(content)
 
