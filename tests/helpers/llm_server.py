@@ -22,8 +22,9 @@ class ModelServer:
     """Serves until the block ends.
 
     `faults` are done in turn, one for each request, before it behaves: a status such as 500,
-    "stall", "malformed", "cut" or "hang up". `refuse` is the share of requests that get 429, and
-    `limit` the requests per second above which they do.
+    "stall", "malformed", "hang up", "cut" (in the middle) or "cut early" (before the first word).
+    `refuse` is the share of requests that get 429, and `limit` the requests per second above which
+    they do.
     """
 
     def __init__(
@@ -131,9 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path.endswith("/embeddings"):
             self._embeddings(body)
         elif body.get("stream"):
-            self._stream(body, cut=fault == "cut")
+            self._stream(body, cut=fault)
         else:
-            self._json(200, self._completion(body), cut=fault == "cut")
+            self._json(200, self._completion(body), cut=fault is not None)
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
         message, finish = answer_to(body)
@@ -143,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             "usage": usage_of(body, message),
         }  # fmt: skip
 
-    def _stream(self, body: dict[str, Any], *, cut: bool) -> None:
+    def _stream(self, body: dict[str, Any], *, cut: str | None) -> None:
         message, finish = answer_to(body)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
@@ -166,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             deltas += [{"content": f"{word} "} for word in message["content"].split()]
         for number, delta in enumerate(deltas):
-            if cut and number == len(deltas) // 2:
+            if cut is not None and number == (1 if cut == "cut early" else len(deltas) // 2):
                 self.close_connection = True
                 return
             self._event(body, [{"index": 0, "delta": delta, "finish_reason": None}])

@@ -8,7 +8,7 @@ import runyard as ry
 from runyard import llm
 
 
-def asked(question: str, tape: str, mode: llm.Mode, calls: int = 1) -> dict[str, Any]:
+def asked(question: str, tape: str, mode: llm.Mode) -> dict[str, Any]:
     """Ask the same question in two ways; the tape's cell is the task's number."""
     import openai
 

@@ -30,7 +30,7 @@ _FIELD = re.compile(
 )
 _BOUNDARY = re.compile(r'boundary="?([^";]+)')
 _EVENT = re.compile(r".+?(?:\r?\n\r?\n|\Z)", re.DOTALL)
-_SHORTEST_SECRET = 8
+_SHORTEST_SECRET = 6
 
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry")
 """Headers of answers that clients act on; others may identify an account."""
@@ -181,7 +181,7 @@ def _secrets(headers: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tu
         if _HEADER.search(name):
             # "Bearer <key>", "a=<value>; b=<value>"
             words = [part.split()[-1] for part in value.split(";") if part.strip()]
-            found |= {value, *words, *(word.partition("=")[2] for word in words)}
+            found |= {*words, *(word.partition("=")[2] for word in words)}
     found |= {value for name, value in pairs if _PARAMETER.search(name)}
     found |= {form(each) for each in found for form in (unquote_plus, quote_plus)}
     long = [each for each in found if len(each) >= _SHORTEST_SECRET]
