@@ -64,5 +64,7 @@ class Connections:
 
 async def _closing(client: httpx.AsyncClient) -> AsyncGenerator[None]:
     """Closes the client with its loop: a loop that is shut down ends the generators it began."""
-    async with client:
+    try:
         yield
+    finally:
+        await client.aclose()
