@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import bench_graphs as graphs
 import pytest
 from bench_kit import bench
+from llm_server import ModelServer
 
-from runyard.doors.workbench import Case, Workbench
+from runyard.doors.workbench import Case, Judge, PairJudge, Workbench
+from runyard.llm import Client
 
 __all__ = ["bench"]
 
@@ -83,3 +87,55 @@ def test_failed_and_interrupted_cells_have_no_score_and_gates_count_them(bench: 
     assert not paused.gate("completed >= 100%")[0].holds
     assert paused.gate("failed == 0")[0].holds
     assert not paused.gate("interrupted == 0")[0].holds
+
+
+RUBRIC = 'Answer {"reason": "as told", "score": 0.75} whatever the output is'
+
+
+def test_a_recorded_judge_is_replayed_without_its_server(bench: Workbench, tmp_path: Path) -> None:
+    tape = tmp_path / "judge.jsonl"
+    with ModelServer() as server:
+        client = Client(server.url, model="m", retries=0)
+        judge = Judge(RUBRIC, repeats=2, tape=tape, llm="record", chat=client.chat)
+        result = bench.run_batch(graphs.qa, VARIANTS, CASES[:2], evaluators={"judge": judge})
+        assert [cell.scores["judge"] for cell in result] == [0.75] * 4
+        assert len(server.requests) == 8
+        bench.run_batch(graphs.qa, VARIANTS, CASES[:2], evaluators={"judge": judge})
+        assert len(server.requests) == 8  # recorded scores are not asked for again
+    replayed = bench.rescore(result, {"judge": replace(judge, llm="replay")})
+    assert [cell.scores["judge"] for cell in replayed] == [0.75] * 4
+    changed = bench.rescore(result, {"judge": replace(judge, llm="replay", rubric="Other?")})
+    assert [cell.scores["judge"] for cell in changed] == [None] * 4
+    assert "NotRecorded" in changed[0].reasons["judge"]
+    client.close()
+
+
+def test_a_judge_without_a_server_gives_missing_scores(bench: Workbench) -> None:
+    with ModelServer(faults=[500] * 100) as server:
+        client = Client(server.url, model="m", retries=0)
+        judge = Judge(RUBRIC, chat=client.chat)
+        result = bench.run_batch(
+            graphs.qa, VARIANTS, CASES[:2], evaluators={"judge": judge, "correct": correct}
+        )
+        client.close()
+    [missing, _] = result.summaries("judge")
+    assert (missing.mean, missing.missing, missing.scored) == (None, 2, 0)
+    assert result.matrix("judge")[A] == {"case-0": None, "case-1": None}
+    assert not result.gate("judge >= 0")[0].holds
+    again = bench.run_batch(graphs.qa, VARIANTS, CASES[:2], evaluators={"correct": correct})
+    assert again.metrics == ["correct"]
+
+
+def test_a_judge_prefers_one_variant_and_agrees_with_people(bench: Workbench) -> None:
+    def chat(text: str, **_: Any) -> str:
+        first = text.split("First output:\n")[1].split("Second output:")[0]
+        return '{"better": "first"}' if '"A: ' in first else '{"better": "second"}'
+
+    result = ran(bench)
+    found = result.prefer(PairJudge("Which is better?", chat=chat), A, B)
+    assert (found.wins, found.losses, found.inconsistent) == (4, 0, 0)
+    labels = {(A, f"case-{n}"): 1 for n in range(4)} | {(B, f"case-{n}"): n == 0 for n in range(3)}
+    agreement = result.agreement("correct", labels, passing=1)
+    assert (agreement.items, agreement.missing) == (7, 1)
+    assert agreement.observed == pytest.approx(6 / 7)
+    assert result.agreement("correct", "correct").kappa == 1

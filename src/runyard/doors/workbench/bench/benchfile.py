@@ -100,7 +100,8 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
         if isinstance(value, str) and ".py:" in value and not Path(value).is_absolute():
             return str(folder / value)
         if isinstance(value, Mapping) and "use" in value:
-            return {**value, "use": placed(value["use"])}
+            made = {**value, "use": placed(value["use"])}
+            return made | ({"tape": str(folder / value["tape"])} if "tape" in value else {})
         return value
 
     def variant(each: Any) -> Any:

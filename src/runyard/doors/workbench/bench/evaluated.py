@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,11 +13,14 @@ from runyard.doors.workbench.evaluate.table import Summary, Table
 from runyard.errors import UsageError
 from runyard.format import listed
 from runyard.spec.plan import Plan
+from runyard.stats.agreement import Agreement, Weights, cohen_kappa
 
 if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell
     from runyard.doors.workbench.evaluate.baseline import Changes
     from runyard.doors.workbench.evaluate.gates import BenchGate
+    from runyard.doors.workbench.evaluate.judge import PairJudge
+    from runyard.doors.workbench.evaluate.preferences import Preferences
     from runyard.reports.comparing import CompareOptions
     from runyard.reports.result import Result
     from runyard.stats.compare_result import Comparison
@@ -86,6 +89,51 @@ class Evaluated:
         metric = self._metric(metric)
         options.setdefault("better", self.better(metric))
         return compare_groups(self.table.groups(metric, variants), metric, **options)
+
+    def prefer(self, judge: PairJudge, a: str, b: str) -> Preferences:
+        """Let a judge choose between the outputs of two variants, on the same cases."""
+        from runyard.doors.workbench.evaluate.preferences import prefer
+
+        others = {(c.case, c.repetition): c for c in self.cells if c.variant == b}
+        pairs = [
+            (cell, others[cell.case, cell.repetition])
+            for cell in self.cells
+            if cell.variant == a and (cell.case, cell.repetition) in others
+        ]
+        if not pairs:
+            raise UsageError(
+                f"{a} and {b} have no cells on the same cases",
+                hint=f"the variants are: {', '.join(self.variants)}",
+            )
+        return prefer(pairs, judge, a, b)
+
+    def agreement(
+        self,
+        metric: str,
+        labels: Mapping[Any, Any] | str,
+        *,
+        passing: float | None = None,
+        weights: Weights = "none",
+    ) -> Agreement:
+        """How far a score agrees with people's labels, as Cohen's kappa.
+
+        `labels` is another score, or labels by cell id, by (variant, case) or by case. With
+        `passing`, both sides are pass or fail; cells without a score or a label are counted.
+        """
+        first = [cell.scores.get(self._metric(metric)) for cell in self.cells]
+        second: list[Any]
+        if isinstance(labels, str):
+            second = [cell.scores.get(self._metric(labels)) for cell in self.cells]
+        else:
+            keys = ([c.id, (c.variant, c.case, c.repetition), (c.variant, c.case), c.case]
+                    for c in self.cells)  # fmt: skip
+            second = [next((labels[key] for key in each if key in labels), None) for each in keys]
+        if passing is not None:
+            first, second = (
+                [None if value is None else value >= passing for value in side]
+                for side in (first, second)
+            )
+        return cohen_kappa(first, second, weights)
 
     def better(self, metric: str) -> Better:
         """Which direction of a metric is better."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from runyard.attempt.load import load_object
 from runyard.doors.workbench.evaluate import ready
+from runyard.doors.workbench.evaluate.judge import Judge
 from runyard.doors.workbench.evaluate.trajectories import TrajectoryMatch
 from runyard.errors import BadSpec
 from runyard.spec.names import did_you_mean
@@ -25,6 +26,7 @@ READY: dict[str, Callable[..., Any]] = {
     "tool_calls": ready.ToolCallMatch,
     "latency": ready.Latency,
     "cost": ready.Cost,
+    "judge": Judge,
 }
 """The ready evaluators by their names in bench files."""
 

@@ -129,7 +129,9 @@ def _key(evaluator: Evaluator, cell: Any) -> str | None:
     if not evaluator.waits:
         return None
     try:
-        content = encode([fingerprint(evaluator.function), cell.content])
+        own = getattr(evaluator.function, "identity", None)
+        print_ = fingerprint(evaluator.function) if own is None else own
+        content = encode([print_, cell.content])
     except Exception:
         return None
     return hashlib.sha256(content).hexdigest()[:16]
