@@ -210,12 +210,13 @@ def _gathered(builder: Any, cells: int) -> float:
 
 
 def _bench(
-    folder: str, graph: Callable[[], Any], backend: str, cells: int = CELLS, **more: Any
+    folder: str, graph: Callable[[], Any], backend: str, cells: int | None = None, **more: Any
 ) -> float:
     """Cells a second of a recorded batch, workers warm."""
     from runyard.doors.workbench import Workbench
     from runyard.yard import Yard
 
+    cells = cells or CELLS
     options = {"progress": False, "backend": backend, **more}
     for name, count in (("warm", WARM_UP), ("yard", cells)):
         with Yard(f"{folder}/{name}") as yard:

@@ -69,7 +69,7 @@ def test_a_second_attempt_replaces_the_first_ones_rows(tmp_path: Path) -> None:
         tape = Tape("t", open_file(path))
         graph = graphs.qa().compile(checkpointer=tape)
         graph.invoke({"query": "q"}, {"configurable": {"thread_id": "t"}})
-        tape.flush({"trajectory": []})
+        tape.flush()
     close_files(tmp_path)
     assert read_rows(path, "t") == Rows(
         sorted(tape.rows.checkpoints, key=lambda row: row.id),

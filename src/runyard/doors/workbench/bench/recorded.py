@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runyard.doors.workbench.bench.cell import Cell, Source
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import Settings
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
 from runyard.doors.workbench.run.program import BY_VALUE, Program
 from runyard.doors.workbench.run.session import thread_of
-from runyard.doors.workbench.tape.file import places, read_record
+from runyard.doors.workbench.tape.file import places
+from runyard.doors.workbench.tape.records import beside, read
 from runyard.errors import NotFound, UsageError
 from runyard.reports.result import Result
 from runyard.spec.plan import Plan
@@ -45,8 +44,8 @@ def recorded_cell(yard: Yard, text: str) -> Cell:
     source = Source(folder, program, outcome.params)
     thread = thread_of(name, outcome.task, outcome.attempt)
     found = places(folder, outcome.task, outcome.attempt, outcome.worker)
-    records = (read_record(place, thread) for place in found)
-    record: Any = next((each for each in records if each is not None), None)
+    records = (read(beside(place)).get((thread, outcome.worker)) for place in found)
+    record = next((each for each in records if each is not None), None)
     cell = Cell(outcome, source, plan.replicate(outcome.task), record)
     ScoreBook(folder / FILE).apply([cell])
     return cell

@@ -12,7 +12,7 @@ from runyard.doors.workbench.bench.cell import Cell, Source
 from runyard.doors.workbench.bench.evaluated import Evaluated
 from runyard.doors.workbench.evaluate.scores import metric_of
 from runyard.doors.workbench.run.program import Program
-from runyard.doors.workbench.tape.file import ALONE, FOLDER, SUFFIX, read_records
+from runyard.doors.workbench.tape.records import read_all
 from runyard.errors import NotFound
 from runyard.reports.result import Result
 from runyard.spec.names import did_you_mean
@@ -47,7 +47,7 @@ class BenchResult(Evaluated):
         assert isinstance(plan, Plan)
         folder = self.result.folder
         assert folder is not None
-        records = _records(folder)
+        records = read_all(folder)
         order = {name: at for at, name in enumerate(self.variants)}
         cases = {name: at for at, name in enumerate(self.cases)}
         found = []
@@ -56,7 +56,7 @@ class BenchResult(Evaluated):
                 continue  # an earlier run with the same name had more
             source = Source(folder, self._program, outcome.params)
             cell = Cell(outcome, source, plan.replicate(outcome.task), None)
-            cell._record = records.get(cell.thread_id, {})
+            cell._record = records.get((cell.thread_id, cell.worker), {})
             found.append(cell)
         found.sort(key=lambda each: (order[each.variant], cases[each.case], each.repetition))
         self.scorebook.apply(found)
@@ -116,13 +116,3 @@ class BenchResult(Evaluated):
 
     def __repr__(self) -> str:
         return f"<BenchResult {self.result.headline()}>"
-
-
-def _records(folder: Path) -> dict[str, Any]:
-    """The records of all cells whose files are on this machine, by thread."""
-    found: dict[str, Any] = {}
-    for path in (folder / FOLDER).glob(f"*{SUFFIX}"):
-        found |= read_records(path)
-    for path in (folder / "tasks").glob(f"*/*/{ALONE}"):
-        found |= read_records(path)
-    return found

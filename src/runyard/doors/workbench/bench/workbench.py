@@ -272,9 +272,11 @@ class Workbench:
     def _result(self, bench: Bench, place: Yard, result: Any) -> BenchResult:
         from runyard.doors.workbench.run.prefix import FOLDER as PREFIXES
         from runyard.doors.workbench.tape.file import close_files
+        from runyard.doors.workbench.tape.records import close as close_records
 
         folder = place.batch_folder(result.name)
         close_files(folder)
+        close_records(folder)
         if not result.stats.queued:
             remove_tree(folder / PREFIXES)
         return BenchResult(

@@ -8,12 +8,13 @@ They are writers of the compiled node, after its own ones, so that nothing of th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel._write import ChannelWrite
 from langgraph.types import Command, Send
 
 from runyard.errors import TaskError
@@ -106,6 +107,22 @@ class Check(Runnable[Any, Any]):
         warnings.warn(f"{message}; {hint}", DroppedWarning, stacklevel=2)
 
 
+class CheckedWrite(ChannelWrite):
+    """A node's last write and its check in one, since each step of a node takes time."""
+
+    def __init__(self, writes: Sequence[Any], check: Check) -> None:
+        super().__init__(writes)
+        self._check = check
+
+    def _write(self, input: Any, config: RunnableConfig) -> Any:  # noqa: A002
+        super()._write(input, config)
+        return self._check.invoke(input, config)
+
+    async def _awrite(self, input: Any, config: RunnableConfig) -> Any:  # noqa: A002
+        super()._write(input, config)
+        return self._check.invoke(input, config)
+
+
 def add_checks(graph: CompiledStateGraph[Any, Any, Any, Any], *, strict: bool) -> None:
     """Add a check to each node of a compiled graph of one's own."""
     builder = graph.builder
@@ -117,6 +134,12 @@ def add_checks(graph: CompiledStateGraph[Any, Any, Any, Any], *, strict: bool) -
         # What a subgraph keeps for itself is dropped on purpose.
         is_free = name == START or "__root__" in keys or node.subgraphs
         check = Check(name, None if is_free else keys, nodes, strict=strict)
-        node.writers = [*node.flat_writers, check]
+        writers = list(node.flat_writers)
+        last = writers[-1] if writers else None
+        if type(last) is ChannelWrite:
+            writers[-1] = CheckedWrite(last.writes, check)
+        else:  # a conditional edge
+            writers.append(check)
+        node.writers = writers
         for computed in ("flat_writers", "node"):
             vars(node).pop(computed, None)

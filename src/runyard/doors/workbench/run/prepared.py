@@ -40,9 +40,9 @@ class Prepared:
         """Whether the graph runs here, with checkpoints; not so a remote one."""
         return isinstance(self.graph, Pregel)
 
-    def fresh(self, **parts: Any) -> Any:
-        """The graph with a saver, a store and a cache of one cell."""
-        return self.graph.copy(update=parts) if self.is_local else self.graph
+    def fresh(self, parts: Mapping[str, Any]) -> Any:
+        """The graph with a saver, a store and a cache of one cell; itself if there are none."""
+        return self.graph.copy(update=dict(parts)) if self.is_local and parts else self.graph
 
     @property
     def nodes(self) -> list[str]:

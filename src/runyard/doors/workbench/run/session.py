@@ -17,12 +17,13 @@ from runyard.doors.workbench.run.prefix import Prefix, SharedPrefix
 from runyard.doors.workbench.run.program import Program
 from runyard.doors.workbench.run.values import Recorder
 from runyard.doors.workbench.run.watch import Watch
+from runyard.doors.workbench.tape import records
 from runyard.doors.workbench.tape.file import (
     ALONE,
     FOLDER,
     SUFFIX,
     Rows,
-    TapeFile,
+    close_files,
     open_file,
 )
 from runyard.doors.workbench.tape.flusher import flushing
@@ -60,19 +61,22 @@ class Session:
         if self._ctx.has_own_process and Path.cwd().is_relative_to(self._ctx.folder):
             self._stack.enter_context(_temporary_files_in(Path.cwd() / "tmp"))
         mode = self._program.settings.checkpoints
-        self._file = self._open_file(durable=mode == "durable")
+        self._place = self._find_place()
         self._tape = self._open_tape(mode)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._watch.end()
         with self._stack:
+            if self._ctx.files_travel:
+                self._stack.callback(records.close, self._place.parent)
             record = self._watch.record()
             self._tell(record)
-            if self._tape is not None and self._keeps_tape:
-                self._tape.flush(record)
-            else:
-                self._file.write(self._thread, Rows([], []), first=True, record=record)
+            if self._tape is not None:
+                self._tape.flush()
+            durable = self._program.settings.checkpoints == "durable"
+            key = self._thread, self._ctx.worker
+            records.append(records.beside(self._place), key, record, durable=durable)
 
     def run(self) -> dict[str, Any]:
         """Run the graph; returns the value."""
@@ -109,33 +113,34 @@ class Session:
     def _tell(self, record: Mapping[str, Any]) -> None:
         """One event for the audit log, with what happened in the cell: nodes, retries, forks."""
         start = self._params.get("start", {})
-        told: dict[str, Any] = {name: record[name] for name in ("nodes", "retries", "tokens")}
-        told["checkpoints"] = 0 if self._tape is None else self._tape.count
-        told |= {name: start[name] for name in ("thread", "checkpoint") if name in start}
+        told = {name: start[name] for name in ("thread", "checkpoint") if name in start}
+        told |= {name: record[name] for name in ("retries", "tokens") if record[name]}
+        if self._tape is not None:
+            told["checkpoints"] = self._tape.count
+        told["nodes"] = [f"{name} {seconds or 0.0:.4f} s" for name, _, seconds in record["nodes"]]
         self._ctx.emit(EVENT, **told)
 
-    def _open_file(self, *, durable: bool) -> TapeFile:
+    def _find_place(self) -> Path:
         ctx = self._ctx
         if ctx.files_travel:
-            alone = TapeFile(task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE, durable=False)
-            self._stack.callback(alone.close)
-            return alone
-        place = _place(ctx.folder, ctx.worker, own_process=ctx.has_own_process)
-        return open_file(place, durable=durable)
+            return task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE
+        return _place(ctx.folder, ctx.worker, own_process=ctx.has_own_process)
 
     def _open_tape(self, mode: str) -> Tape | None:
         """The cell's checkpoints, if they are wanted, or needed to go on after a pause."""
-        self._keeps_tape = mode != "off"
         needed = {
             "answers",
             "start",
             "prefix",
         } & self._params.keys() or self._prepared.has_breakpoints
-        if not self._prepared.is_local or not (self._keeps_tape or needed):
+        if not self._prepared.is_local or (mode == "off" and not needed):
             return None
-        if not self._keeps_tape:
+        if mode == "off":
             return Tape(self._thread)
-        tape = Tape(self._thread, self._file, at_once=mode == "durable")
+        file = open_file(self._place, durable=mode == "durable")
+        if self._ctx.files_travel:
+            self._stack.callback(close_files, self._place.parent)
+        tape = Tape(self._thread, file, at_once=mode == "durable")
         self._stack.enter_context(flushing(tape))
         return tape
 
@@ -153,12 +158,14 @@ class Session:
 
     def _graph(self, tape: Tape | None, **changes: Any) -> Any:
         program, given = self._program, self._params
-        return self._prepared.fresh(
-            checkpointer=tape,
-            store=program.store(given.get("store"), self._prepared.graph),
-            cache=program.cache(given["variant"], self._ctx.replicate),
+        parts = {
+            "checkpointer": tape,
+            "store": program.store(given.get("store"), self._prepared.graph),
+            "cache": program.cache(given["variant"], self._ctx.replicate),
             **changes,
-        )
+        }
+        own = {name: part for name, part in parts.items() if part is not None}
+        return self._prepared.fresh(own)
 
     def _drive_of(self, graph: Any, answers: bool = True) -> Drive:
         program, given = self._program, self._params

@@ -1,11 +1,10 @@
-"""The file of a worker's tapes: the schema of LangGraph's `SqliteSaver`, and the cells' records.
+"""The file of a worker's tapes, in the schema of LangGraph's `SqliteSaver`, which opens it.
 
     worker ── one transaction a cell ──▶ <batch>/tapes/<worker>.sqlite    (WAL)
     Ray node that can't see the yard ──▶ <batch>/tasks/<task>/<attempt>/tape.sqlite, which travels
                                          to the yard with the task's other files
 
-LangGraph's own saver opens either file. It does not know the table `cells`, which has what belongs
-beside a cell's value: times, tokens, visited nodes. Never imports LangGraph.
+Beside it lies the file of the cells' records (`records`). Never imports LangGraph.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from runyard import modes
 from runyard.errors import StoreError
+from runyard.spaces import task_folder
 from runyard.spec.codec import decode, encode
 
 FOLDER, SUFFIX, ALONE = "tapes", ".sqlite", "tape.sqlite"
@@ -49,7 +49,6 @@ CREATE TABLE IF NOT EXISTS writes (
     value BLOB,
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
 );
-CREATE TABLE IF NOT EXISTS cells (thread_id TEXT PRIMARY KEY, record BLOB NOT NULL);
 """
 _MOST_OPEN = 8
 _PATIENCE = 30.0
@@ -110,19 +109,17 @@ class TapeFile:
         self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
         self.inode = path.stat().st_ino
 
-    def write(self, thread: str, rows: Rows, *, first: bool, record: Any = None) -> None:
+    def write(self, thread: str, rows: Rows, *, first: bool) -> None:
         """Add rows of a thread in one transaction; with `first`, instead of those it has."""
         with self._lock:
             run = self._connection.execute
             run("BEGIN IMMEDIATE")
             try:
                 if first:
-                    for table in ("checkpoints", "writes", "cells"):
+                    for table in ("checkpoints", "writes"):
                         run(f"DELETE FROM {table} WHERE thread_id = ?", (thread,))
                 self._insert("checkpoints", 7, ((thread, *row) for row in rows.checkpoints))
                 self._insert("writes", 9, ((thread, *row) for row in rows.writes))
-                if record is not None:
-                    self._insert("cells", 2, [(thread, encode(record))])
                 run("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -177,7 +174,7 @@ def places(batch: Path, task: int, attempt: int, worker: int) -> list[Path]:
     """Where the tape of an attempt may be; `worker` is the number in its outcome."""
     engine, lane = worker >> 16, worker & 0xFFFF
     return [
-        batch / "tasks" / str(task) / str(attempt) / ALONE,
+        task_folder(batch, task, attempt) / ALONE,
         batch / FOLDER / f"{engine}-{lane}{SUFFIX}",
         batch / FOLDER / f"{engine}{SUFFIX}",
     ]
@@ -194,18 +191,6 @@ def read_rows(path: Path, thread: str) -> Rows:
         "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
     )
     return Rows([CheckpointRow(*row) for row in found[0]], [WriteRow(*row) for row in found[1]])
-
-
-def read_records(path: Path) -> dict[str, Any]:
-    """The record of each cell in a file, by thread."""
-    rows = _read(path, None, "SELECT thread_id, record FROM cells")[0]
-    return {thread: decode(record) for thread, record in rows}
-
-
-def read_record(path: Path, thread: str) -> Any:
-    """The record of one cell; None if it is not in this file."""
-    rows = _read(path, thread, "SELECT record FROM cells WHERE thread_id = ?")[0]
-    return decode(rows[0][0]) if rows else None
 
 
 def _read(path: Path, thread: str | None, *queries: str) -> list[list[Any]]:

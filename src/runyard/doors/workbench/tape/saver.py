@@ -72,15 +72,15 @@ class Tape(BaseCheckpointSaver[str]):
         """The number of checkpoints of the graph itself."""
         return sum(1 for ns, _ in self._checkpoints if not ns)
 
-    def flush(self, record: Any = None) -> None:
-        """Write what is new to the file, together with the cell's record."""
+    def flush(self) -> None:
+        """Write what is new to the file."""
         if self._file is None:
             return
         with self._lock:
-            if not self._news and not self._new_writes and record is None:
+            if not self._news and not self._new_writes:
                 return
             rows = Rows(self._news, self._new_writes)
-            self._file.write(self.thread, rows, first=self._first, record=record)
+            self._file.write(self.thread, rows, first=self._first)
             self._news, self._new_writes, self._first = [], [], False
             self._flushed = time.monotonic()
 

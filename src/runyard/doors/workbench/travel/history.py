@@ -16,7 +16,7 @@ def history(prepared: Prepared, thread: str, rows: Rows) -> list[StateSnapshot]:
     """The graph's own checkpoints, oldest first; those of subgraphs are not among them."""
     tape = Tape(thread)
     tape.load(rows)
-    graph = prepared.fresh(checkpointer=tape)
+    graph = prepared.fresh({"checkpointer": tape})
     found = list(graph.get_state_history({"configurable": {"thread_id": thread}}))
     return found[::-1]
 
