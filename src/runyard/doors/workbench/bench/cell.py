@@ -55,7 +55,6 @@ class Cell:
         self.seconds = outcome.seconds  # of the whole attempt
         self.scores: dict[str, float | None] = {}
         self.reasons: dict[str, str] = {}
-        self.cost: float | None = None
         value = outcome.value if isinstance(outcome.value, dict) else {}
         self._value: dict[str, Any] = value
         self._engine_status = outcome.status
@@ -95,6 +94,11 @@ class Cell:
         return self._revived("output")
 
     @property
+    def recorded_output(self) -> Any:
+        """The same as it is recorded: plain data, also where no class can be found."""
+        return self._value.get("output")
+
+    @property
     def state(self) -> Any:
         """The graph's state at the end; of a cell that failed, that of its last checkpoint."""
         if "state" in self._value:
@@ -126,6 +130,13 @@ class Cell:
     def usage(self) -> dict[str, Any]:
         """The same by model and kind."""
         return dict(self._record.get("usage", {}))
+
+    @property
+    def cost(self) -> float | None:
+        """What the models cost in dollars; None without one, or if a price is unknown."""
+        from runyard.doors.workbench.evaluate.costs import cost_of
+
+        return cost_of(self.usage)
 
     @property
     def latency(self) -> float:

@@ -21,7 +21,11 @@ _OURS = "runyard.doors.workbench."
 
 def recorded_bench(yard: Yard, name: str) -> BenchResult:
     """A bench by the name of its batch."""
-    result = yard.results(name)
+    return result_of(yard.results(name))
+
+
+def result_of(result: Result) -> BenchResult:
+    """The bench of a batch's result."""
     plan, names = _checked(result), {}
     for axis, order in zip(plan.axes, plan.order, strict=True):
         if axis.role in ("variant", "case"):

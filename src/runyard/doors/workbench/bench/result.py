@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -91,6 +92,8 @@ class BenchResult(Evaluated):
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report; return its path."""
+        # By name, since sections are made of results.
+        import_module("runyard.doors.workbench.hooks").register_sections()
         return self.result.report(path)
 
     def _mean(self, metric: str, variant: str, case: str) -> float | None:

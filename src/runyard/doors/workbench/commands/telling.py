@@ -103,10 +103,14 @@ def _baseline(
     found: BenchResult, checks: Checks, *, finished: bool
 ) -> tuple[Changes | None, list[str]]:
     """What is different from the baseline file, which is written where there is none."""
+    from runyard.doors.workbench.evaluate.baseline import keep_for_report
+
     path = checks.baseline
     if path is None:
         return None, []
     changes = found.changes(path) if path.exists() else None
+    assert found.result.folder is not None
+    keep_for_report(found.result.folder, path, changes)
     lines: list[Any] = [] if changes is None else changes.lines
     if changes is not None and not changes.holds:
         lines = [style(lines[0], fg="red"), *lines[1:]]

@@ -24,6 +24,9 @@ from runyard.stats.compare import compare
 from runyard.stats.compare_result import About, Comparison
 
 FORMAT = 1
+SHOWN_IN_REPORT = "baseline.json"
+"""The file of a batch with the differences from its baseline, for reports."""
+
 _SHOWN = 20
 _NOISE = 1e-9
 
@@ -129,6 +132,17 @@ def read_baseline(path: Path) -> dict[str, Any] | None:
             hint="name another file, or remove it and run again to write a new one",
         ) from error
     return dict(found)
+
+
+def keep_for_report(folder: Path, path: Path, changes: Changes | None) -> None:
+    """Leave the differences with a batch; without any, forget those of an earlier run."""
+    place = folder / SHOWN_IN_REPORT
+    if changes is None:
+        place.unlink(missing_ok=True)
+        return
+    content = {"path": path.name, "worse": len(changes.worse), "lines": changes.lines}
+    with whole_file(place) as file:
+        file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
 def changes_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> Changes:
