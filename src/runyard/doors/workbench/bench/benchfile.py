@@ -42,18 +42,28 @@ class BenchFile(msgspec.Struct, frozen=True):
 
     def run(self, bench: Workbench, **given: Any) -> BenchResult:
         """Run it; what is given replaces what the file says."""
-        for node, names in self.implementations.items():
-            for name, implementation in names.items():
-                bench.variant(node, name, implementation)
+        self._register(bench)
         own: dict[str, Any] = {
             "repetitions": self.repetitions, "name": self.name, "seed": self.seed,
             **self.settings, **self.options,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
-        evaluators = {name: named(each, os.getcwd()) for name, each in self.evaluators.items()}
+        evaluators: Any = self.evaluators
+        if isinstance(evaluators, Mapping):
+            evaluators = {name: named(each, os.getcwd()) for name, each in evaluators.items()}
         return bench.run_batch(
             self.graph, self.variants, self.cases, evaluators=evaluators or None, **{**own, **given}
         )
+
+    def labels(self, bench: Workbench) -> tuple[list[str], list[str]]:
+        """The names of its variants and cases; refuses what `run` would refuse."""
+        self._register(bench)
+        return bench.labels(self.graph, self.variants, self.cases, **self.settings)
+
+    def _register(self, bench: Workbench) -> None:
+        for node, names in self.implementations.items():
+            for name, implementation in names.items():
+                bench.variant(node, name, implementation)
 
 
 _FIELDS = BenchFile.__struct_fields__

@@ -135,6 +135,14 @@ class Workbench:
             found.evaluate(readers)
         return found
 
+    def labels(
+        self, graph: Any, variants: Any = None, test_cases: Any = None, **more: Any
+    ) -> tuple[list[str], list[str]]:
+        """The names that variants and cases will have; refuses what `run_batch` would refuse."""
+        settings, _ = _split(more)
+        found = self._describe(graph, variants, test_cases, settings, None)
+        return [each.label for each in found.variants], [str(each.id) for each in found.cases]
+
     def rescore(self, result: BenchResult | str, evaluators: Any) -> BenchResult:
         """Compute scores again, or further ones, without running a graph; judges are asked again.
 
