@@ -16,6 +16,8 @@ class FakeCell:
     variant: str = "baseline"
     case: str = "case-0"
     repetition: int = 0
+    task: int = 0
+    attempt: int = 0
     status: str = "completed"
     inputs: Any = None
     output: Any = None
@@ -55,7 +57,7 @@ def cells_of(
                 found = score(v, c, r)
                 status = found if isinstance(found, str) else "completed"
                 value = None if isinstance(found, str) else found
-                cell = FakeCell(variant, f"case-{c}", r, status, scores={"score": value})
+                cell = FakeCell(variant, f"case-{c}", r, status=status, scores={"score": value})
                 cell.error = "ValueError: as asked" if status == "failed" else None
                 made.append(cell)
     return made

@@ -12,6 +12,8 @@ from bench_kit import bench
 from llm_server import ModelServer
 
 from runyard.doors.workbench import Case, Judge, PairJudge, Workbench
+from runyard.events import TaskEmitted
+from runyard.events.audit import verify
 from runyard.llm import Client
 
 __all__ = ["bench"]
@@ -56,6 +58,20 @@ def test_scores_are_read_back_and_computed_again_without_running(bench: Workbenc
     assert {cell.scores["correct"] for cell in result} == {0.0, 1.0}
     assert bench.cell(f"{name}/0").scores == {"correct": 0.0, "length": 11.0}
     assert ran(bench).metrics == ["correct"]
+
+
+def test_new_scores_are_events_of_their_cells(bench: Workbench) -> None:
+    heard: list[TaskEmitted] = []
+    bench.bus.subscribe(TaskEmitted, heard.append)
+    result = ran(bench)
+    ran(bench)
+    assert bench.bus.flush()
+    told = [each for each in heard if each.kind == "score"]
+    assert [each.task for each in told] == list(range(8))
+    assert told[0].data == {"evaluator": "correct", "score": 1.0, "reason": "A: about Q0"}
+    [logged] = [e for e in bench.yard.events(result.name, task=0) if e.get("kind") == "score"]
+    assert logged["data"] == told[0].data
+    assert verify(bench.yard.batch_folder(result.name) / "events.jsonl").ok
 
 
 def test_an_evaluator_with_a_mistake_is_refused_before_anything_runs(bench: Workbench) -> None:

@@ -11,6 +11,8 @@ from runyard.doors.workbench.evaluate.evaluators import Better, Evaluator
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
 from runyard.doors.workbench.evaluate.table import Summary, Table
 from runyard.errors import UsageError
+from runyard.events import TaskEmitted, to_record
+from runyard.events.audit import AuditLog
 from runyard.format import listed
 from runyard.spec.plan import Plan
 from runyard.stats.agreement import Agreement, Weights, cohen_kappa
@@ -40,14 +42,29 @@ class Evaluated:
         assert self.result.folder is not None
         return ScoreBook(self.result.folder / FILE)
 
-    def evaluate(self, evaluators: Sequence[Evaluator], *, again: bool = False) -> None:
-        """Score the cells; `again` asks judges a second time, too."""
-        self.scorebook.evaluate(self.cells, evaluators, again=again)
+    def evaluate(
+        self, evaluators: Sequence[Evaluator], *, again: bool = False
+    ) -> list[TaskEmitted]:
+        """Score the cells; `again` asks judges a second time, too.
+
+        What is new goes to the audit log, and is returned as events.
+        """
+        news = self.scorebook.evaluate(self.cells, evaluators, again=again)
+        events = [
+            TaskEmitted(
+                batch=self.result.name, task=cell.task, attempt=cell.attempt, kind="score",
+                data={"evaluator": name, "score": score.value, "reason": score.reason},
+            )
+            for cell, name, score in news
+        ]  # fmt: skip
+        assert self.result.folder is not None
+        AuditLog(self.result.folder / "events.jsonl").append(map(to_record, events))
         for cell in self.cells:
             cell.scores.clear()
             cell.reasons.clear()
         self.scorebook.apply(self.cells)
         vars(self).pop("table", None)
+        return events
 
     @cached_property
     def table(self) -> Table:

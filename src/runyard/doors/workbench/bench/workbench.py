@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import Settings
-from runyard.events import EventBus, Notice
+from runyard.events import Event, EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
 from runyard.spaces import remove_tree
@@ -132,7 +132,7 @@ class Workbench:
         found = self._result(bench, place, result)
         if readers:
             found.scorebook.keep_only([each.name for each in readers])
-            found.evaluate(readers)
+            self._publish(found.evaluate(readers))
         return found
 
     def labels(
@@ -153,7 +153,7 @@ class Workbench:
 
         readers = read_evaluators(evaluators)
         again = recorded_bench(self.yard, result) if isinstance(result, str) else result.fresh()
-        again.evaluate(readers, again=True)
+        self._publish(again.evaluate(readers, again=True))
         return again
 
     def cell(self, name: str) -> Cell:
@@ -260,6 +260,10 @@ class Workbench:
             "Ray is not installed: cells run one after another (pip install 'runyard[ray]')"
         )
         return "serial"
+
+    def _publish(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.bus.publish(event)
 
     def _notice(self, text: str) -> None:
         self.bus.publish(Notice(batch="", text=text, level="warning"))

@@ -24,6 +24,8 @@ class Scored(Protocol):
     variant: str
     case: str
     repetition: int
+    task: int
+    attempt: int
     thread_id: str
     scores: dict[str, float | None]
     reasons: dict[str, str]

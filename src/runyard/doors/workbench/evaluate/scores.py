@@ -69,15 +69,14 @@ class ScoreBook:
                 if entry.get("reason"):
                     cell.reasons[name] = entry["reason"]
 
-    def more(self, cell: Scored) -> dict[str, dict[str, Any]]:
-        """What evaluators said about a cell beside scores and reasons."""
-        found = self._cells.get(cell.thread_id, {})
-        return {name: entry["more"] for name, entry in found.items() if "more" in entry}
-
     def evaluate(
         self, cells: Sequence[Scored], evaluators: Sequence[Evaluator], *, again: bool = False
-    ) -> None:
-        """Score cells and write the file; judges' scores that are recorded stay unless `again`."""
+    ) -> list[tuple[Scored, str, Score]]:
+        """Score cells and write the file; judges' scores that are recorded stay unless `again`.
+
+        Returns the scores that are new or different.
+        """
+        news = []
         for evaluator in evaluators:
             self.rules[evaluator.name] = Rule(evaluator.better, evaluator.tolerance)
             wanted = []
@@ -88,9 +87,12 @@ class ScoreBook:
                     wanted.append((cell, key))
             scores = _scores(evaluator, [cell for cell, _ in wanted])
             for (cell, key), score in zip(wanted, scores, strict=True):
-                entry = _entry(score, key)
-                self._cells.setdefault(cell.thread_id, {})[evaluator.name] = entry
+                entry, known = _entry(score, key), self._cells.setdefault(cell.thread_id, {})
+                if known.get(evaluator.name) != entry:
+                    known[evaluator.name] = entry
+                    news.append((cell, evaluator.name, score))
         self._write()
+        return news
 
     def keep_only(self, names: Collection[str]) -> None:
         """Forget the scores of other evaluators, which the bench does not have any more."""
@@ -135,11 +137,6 @@ def _key(evaluator: Evaluator, cell: Any) -> str | None:
     except Exception:
         return None
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def is_missing(cell: Scored, names: Iterable[str]) -> bool:
-    """Whether a completed cell has no score of one of these names."""
-    return cell.status == "completed" and any(cell.scores.get(name) is None for name in names)
 
 
 def metric_of(cell: Any, metric: str) -> float | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -265,11 +265,3 @@ def _ks(most: int) -> list[int]:
     """1 to 5, then powers of two, and all."""
     found = {k for k in range(1, most + 1) if k <= _MOST_KS or k & (k - 1) == 0 or k == most}
     return sorted(found)
-
-
-def pass_words(summary: Summary) -> Mapping[str, str]:
-    """pass@k and pass^k as text, by name."""
-    found: dict[str, str] = {}
-    for sign, values in (("@", summary.pass_at), ("^", summary.pass_all)):
-        found |= {f"pass{sign}{k}": f"{value:.3g}" for k, value in values.items() if k > 1}
-    return found
