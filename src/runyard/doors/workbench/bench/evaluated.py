@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from runyard.doors.workbench.evaluate.evaluators import Better, Evaluator
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
-from runyard.doors.workbench.evaluate.table import Summary, Table
+from runyard.doors.workbench.evaluate.table import VariantSummary, Table
 from runyard.errors import UsageError
 from runyard.events import TaskEmitted, to_record
 from runyard.events.audit import AuditLog
@@ -81,7 +81,7 @@ class Evaluated:
 
     def summaries(
         self, metric: str | None = None, *, passing: float | None = None
-    ) -> list[Summary]:
+    ) -> list[VariantSummary]:
         """Each variant's mean with its interval, pass rate, pass@k and pass^k, and what is missing.
 
         A cell passes with a score of `passing` or more; by default, with 1 where all are 0 or 1.

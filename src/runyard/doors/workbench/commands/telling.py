@@ -16,7 +16,7 @@ from runyard.format import count, plus_minus, show
 if TYPE_CHECKING:
     from runyard.doors.workbench.bench.result import BenchResult
     from runyard.doors.workbench.evaluate.baseline import Changes
-    from runyard.doors.workbench.evaluate.table import Summary
+    from runyard.doors.workbench.evaluate.table import VariantSummary
 
 
 class Checks(NamedTuple):
@@ -62,7 +62,7 @@ def tell(session: Session, found: BenchResult, checks: Checks) -> int:
 
 def score_lines(
     found: BenchResult, passing: float | None, metrics: Sequence[str] = ()
-) -> tuple[list[Summary], list[str]]:
+) -> tuple[list[VariantSummary], list[str]]:
     """The figures of each variant, as data and as a table; without scores, the latency."""
     wanted = list(metrics) or found.metrics or ["latency"]
     summaries = [
@@ -78,7 +78,7 @@ def score_lines(
     return summaries, [table(heads, rows, numbers=tuple(range(2, len(heads))))]
 
 
-def _row(summary: Summary) -> list[str]:
+def _row(summary: VariantSummary) -> list[str]:
     done = summary.cells - summary.failed - summary.interrupted - summary.cancelled
     mean, interval = summary.mean, summary.interval
     shown = _short(mean)

@@ -39,7 +39,7 @@ _MOST_KS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class VariantSummary:
     """One metric of one variant."""
 
     variant: str
@@ -155,7 +155,7 @@ class Table:
         parts = {name: _VariantPart(self, self.variants.index(name), failed_as) for name in chosen}
         return Groups(parts, True, metric)
 
-    def summary(self, variant: str, metric: str, passing: float | None = None) -> Summary:
+    def summary(self, variant: str, metric: str, passing: float | None = None) -> VariantSummary:
         """A variant's figures of a metric; a cell passes at `passing`, or a score of 1 if all
         scores are 0 or 1."""
         self.check(metric)
@@ -183,7 +183,7 @@ class Table:
                 at_k[k] = over_cases(counts, k)[0]
                 all_k[k] = over_cases(counts, k, every=True)[0]
         completed_without = int(((status == COMPLETED) & ~scored).sum())
-        return Summary(
+        return VariantSummary(
             variant, metric, cells=int((status != 0).sum()), scored=int(scored.sum()),
             missing=completed_without, failed=counted["failed"],
             interrupted=counted["interrupted"], cancelled=counted["cancelled"],

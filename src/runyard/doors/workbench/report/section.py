@@ -13,7 +13,7 @@ from runyard.doors.workbench.bench.cell import Cell
 from runyard.doors.workbench.bench.recorded import is_bench, result_of
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.evaluate.baseline import SHOWN_IN_REPORT
-from runyard.doors.workbench.evaluate.table import Summary
+from runyard.doors.workbench.evaluate.table import VariantSummary
 from runyard.doors.workbench.report.cells import cell_articles, field_id
 from runyard.doors.workbench.report.paths import drawing, paths_of
 from runyard.errors import UsageError
@@ -116,7 +116,7 @@ def _figures(found: BenchResult, metrics: Sequence[str]) -> Html:
     return table(heads, rows, numbers=range(2, len(heads)), caption="Variants", sortable=True)
 
 
-def _row(found: BenchResult, summary: Summary, ks: Sequence[int]) -> list[object]:
+def _row(found: BenchResult, summary: VariantSummary, ks: Sequence[int]) -> list[object]:
     variant, passed = summary.variant, summary.passed
     mean = number(summary.mean, 3)
     if summary.mean is not None and summary.interval is not None and summary.interval.half > 0:
