@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runyard.doors.workbench.bench.cell import Cell, Source
-from runyard.doors.workbench.describe.settings import Settings
-from runyard.doors.workbench.run.program import BY_VALUE, Program
+from runyard.doors.workbench.describe.settings import CellSettings
+from runyard.doors.workbench.run.program import BY_VALUE, CellProgram
 from runyard.doors.workbench.run.session import thread_of
 from runyard.doors.workbench.tape.file import places
 from runyard.doors.workbench.tape.records import beside, read
@@ -26,7 +26,7 @@ def recorded_cell(yard: Yard, text: str) -> Cell:
     plan = recorded.plan
     assert isinstance(plan, Plan)
     folder = yard.batch_folder(name)
-    program = Program({}, Settings(**outcome.params["settings"]))
+    program = CellProgram({}, CellSettings(**outcome.params["settings"]))
     source = Source(folder, program, outcome.params)
     thread = thread_of(name, outcome.task, outcome.attempt)
     found = places(folder, outcome.task, outcome.attempt, outcome.worker)
