@@ -67,7 +67,7 @@ def _verdict(session: Session, found: YardCheck) -> str:
 
 def _age(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
     if text.strip().replace(".", "", 1).isdigit():
-        raise click.BadParameter(f"{text!r} has no unit: write {text}d for days or {text}h")
+        raise click.BadParameter(f"{text!r} has no unit: write {text}d for days, {text}h for hours")
     return units.seconds(text)
 
 

@@ -194,7 +194,7 @@ class Not(Test):
         return f"not {self.parts[0].inside(NOT)}"
 
 
-_ANSWER = {True: "yes", False: "no", None: "not known"}
+_ANSWER = {True: "yes", False: "no", None: "unknown"}
 
 
 def _filled(term: Term, shown: str) -> str:
