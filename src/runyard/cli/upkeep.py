@@ -57,7 +57,10 @@ def _lines(found: YardCheck) -> list[str]:
 
 def _verdict(session: Session, found: YardCheck) -> str:
     if found.store:
-        return "damaged data is never reported as results; rerun the batch with --fresh"
+        return (
+            "damaged data is never reported as results; "
+            "restore the yard, or rerun the batch with --fresh"
+        )
     if found.damaged_logs:
         return "the store is intact and no outcome is lost; move the damaged log away"
     if found.unread:

@@ -323,6 +323,6 @@ def _failure(path: Path, error: OSError) -> StoreError:
     if error.errno in DISK_FULL:
         return StoreFull(
             f"no room left on the disk for the audit log {path}",
-            hint="make room, then run `runyard resume`; recorded outcomes are kept",
+            hint="free some space, then run `runyard resume`; nothing recorded is lost",
         )
     return StoreError(f"the audit log {path} can't be written: {error.strerror or error}")

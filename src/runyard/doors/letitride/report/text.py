@@ -77,7 +77,7 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
         f"  {name:>{longest}}  {_bar(count / most, width)} {count / found.rows:.1%}"
         for name, count in zip(names, counts, strict=True)
     ]
-    return "\n".join(["session profit, $, from", *lines])
+    return "\n".join(["session profit in $, from", *lines])
 
 
 def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int]]:
