@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runyard.errors import RunyardError, StoreDamaged
+from runyard.errors import RunyardError
 from runyard.events import read
 from runyard.format import cut
 
@@ -127,8 +127,6 @@ def read_history(path: Path) -> RunHistory:
     try:
         for event in read(path):
             history.take(event)
-    except StoreDamaged as error:
-        history.trouble = f"The audit log is damaged: {error.message}"
     except RunyardError as error:
         history.trouble = f"Some of the history is missing: {error.message}"
     return history
