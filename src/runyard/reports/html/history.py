@@ -46,7 +46,7 @@ class Alert:
     text: str
     first: float
     count: int = 0
-    tasks: list[int] = field(default_factory=list)  # the first few
+    tasks: list[int] = field(default_factory=list)  # the first few, each once
 
 
 @dataclass
@@ -113,7 +113,7 @@ class RunHistory:
         found = self.alerts.setdefault(key, Alert(*key, event["at"]))
         found.count += 1
         task = event.get("task")
-        if task is not None and len(found.tasks) < EXAMPLES:
+        if task is not None and task not in found.tasks and len(found.tasks) < EXAMPLES:
             found.tasks.append(task)
 
     def run_of(self, engine: int) -> RunRecord | None:
