@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import Counter
@@ -27,7 +28,10 @@ Mode = Literal["record", "replay", "live"]
 OUTSIDE = "main"
 """The default name of a cell outside a task."""
 
-_NAMED = 5
+LONGEST_SHOWN = 300
+"""Characters of a request that an error shows."""
+
+_NAMED = 5  # cells that an error lists
 
 
 class Tape:
@@ -183,9 +187,9 @@ class Tape:
         where = f"cell {self.cell!r} of {self.path}"
         if times:
             often = "once" if times == 1 else f"{times} times"
+            shown = json.dumps(call.body, ensure_ascii=False)[:LONGEST_SHOWN]
             return NotRecorded(
-                f"{where} has this request {often}, and now it was sent again: {sent}\n"
-                f"{difference(call.recorded(), [])}",
+                f"{where} has this request {often}, and now it was sent again: {sent} {shown}",
                 hint=hint,
             )
         requests = [each.request for each in self._recorded if each.request is not None]
