@@ -7,6 +7,7 @@ import os
 import threading
 from collections import Counter
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -264,10 +265,13 @@ def tape_for_own_call() -> Tape:
 def _unrecorded() -> Tape:
     """What counts calls of our own client where no tape is open: one for each task."""
     task = context.current()
-    if task is None:
-        return _outside
     with _making:
-        return _counters.setdefault(task, Tape(None, "live"))
+        return _outside() if task is None else _counters.setdefault(task, Tape(None, "live"))
+
+
+@cache
+def _outside() -> Tape:
+    return Tape(None, "live")
 
 
 def _is_recorded_as(call: Call, entry: Entry) -> bool:
@@ -280,4 +284,3 @@ _of_task: WeakKeyDictionary[Context, Tape] = WeakKeyDictionary()
 _counters: WeakKeyDictionary[Context, Tape] = WeakKeyDictionary()
 _making = threading.Lock()
 _process = Shared()
-_outside = Tape(None, "live", OUTSIDE)
