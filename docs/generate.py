@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import click
 
 import runyard
-from runyard import backends, errors, events
+from runyard import backends, errors, events, llm
 from runyard.cli.exit_codes import EXIT_CODES
 from runyard.cli.main import SECTIONS, cli
 from runyard.reports import failures, result
@@ -41,7 +41,8 @@ this page from the code; don't edit it. To learn how to use Runyard, see the
 [quickstart](quickstart.md) and the [how-to](how-to.md); for its design, the
 [explanation](explanation.md).
 
-- [Python](#python) · [What results are made of](#what-results-are-made-of)
+- [Python](#python) · [Language models](#language-models) ·
+  [What results are made of](#what-results-are-made-of)
 - [Events](#events) · [Errors](#errors) · [Backends](#backends)
 - [Command line](#command-line) · [Batch file](#batch-file) · [Exit codes](#exit-codes) ·
   [Environment variables](#environment-variables)
@@ -49,6 +50,12 @@ this page from the code; don't edit it. To learn how to use Runyard, see the
 
 HANDED_OUT = ("Context", "Result")
 """Classes that users receive and don't create."""
+
+MODELS = (
+    "chat", "stream", "embed", "Client", "Answer", "Piece", "ToolCall", "tape", "tidy", "usage",
+    "Usage", "Prices", "Price",
+)  # fmt: skip
+"""Names of `runyard.llm`; those for coroutines have an `a` before them."""
 
 ALSO = (result.Stats, outcome.ErrorInfo, failures.FailureGroup)
 """Classes that the public ones return."""
@@ -99,6 +106,8 @@ ENVIRONMENT = """\
 | `RUNYARD_LEASE` | Seconds of silence after which a shared yard considers a machine dead. |
 | `RUNYARD_LOG` | Log to stderr: `warning`, `info` (also what runs do) or `debug` (in detail). |
 | `RUNYARD_DEBUG` | If not empty, the command line shows the tracebacks of errors. |
+| `RUNYARD_PRICES` | The table of what [language models](language-models.md) cost. |
+| `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL` | The endpoint of language models. |
 | `NO_COLOR` | If not empty, output has no colours. |
 
 The environment of a shell task has `RUNYARD_BATCH`, `RUNYARD_TASK`, `RUNYARD_ATTEMPT` and
@@ -127,6 +136,8 @@ def generate() -> str:
     """The whole page."""
     parts = [HEAD, "## Python\n"]
     parts += [_entry(f"runyard.{name}", getattr(runyard, name)) for name in runyard.__all__]
+    parts.append("## Language models\n")
+    parts += [_entry(f"runyard.llm.{name}", getattr(llm, name)) for name in MODELS]
     parts.append("## What results are made of\n")
     parts += [_entry(cls.__name__, cls) for cls in ALSO]
     parts += [_events(), _errors(), _backends(), _commands(), _batch_file(), _exit_codes()]

@@ -199,3 +199,15 @@ class DependencyFailed(TaskError):
 
 class CommandFailed(TaskError):
     """A shell command ended with an exit code other than 0."""
+
+
+class ModelError(TaskError):
+    """A language model gave no usable answer."""
+
+
+class NotRecorded(TaskError):
+    """A tape is replayed and has no answer to this request; shows what differs."""
+
+
+class BudgetReached(TaskError):
+    """The dollars for calls of language models are used up; ends the run, and can be resumed."""

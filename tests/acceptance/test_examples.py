@@ -43,6 +43,7 @@ EXPECTED = dict(
         script("executor_survives.py", r"second run: 19 results, .* 19 calls ran"),
         script("malice_newcomer.py", r"eight users: mallory ends at -9\.83 on average"),
         script("pi_grid.py", r"300 tasks run, 300 already recorded"),
+        script("prompts_compared.py", r"digest 1db15170a38e37ea"),
         script("resume_after_kill.py", r"(?s)kill -9: (\w{16})\n.*uninterrupted run: \1\n"),
         script("retries_and_events.py", r"task 1 failed permanently: ValueError"),
         script("sklearn_search.py", r"second search: 0 fits run, 40 already recorded"),
@@ -56,7 +57,7 @@ EXPECTED = dict(
 EXPECTED["walks.toml"] = EXPECTED["walks.toml"]._replace(
     words=(*EXPECTED["walks.toml"].words, "--replicates", "5")
 )
-PARTS = {"walks.py": "walks.toml"}
+PARTS = {"walks.py": "walks.toml", "prompts_compared.jsonl": "prompts_compared.py"}
 """Files that are no examples of their own, and the example that runs them."""
 
 

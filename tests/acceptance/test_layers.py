@@ -15,6 +15,7 @@ PLANTED = {
     "spec/names.py": "import runyard.store.base",
     "stats/summary.py": "import runyard.reports.result",
     "attempt/runner.py": "import runyard.store.base",
+    "llm/cell.py": "import runyard.events",
     "backends/threads.py": "import runyard.backends.serial",
     "backends/base.py": "import runyard.events",
     "schedule/policy.py": "import runyard.yard",

@@ -43,8 +43,8 @@ class Context:
     """
 
     __slots__ = (
-        "_callbacks", "_lock", "_log", "_rng", "_root", "_runner", "_seed_key", "_space", "attempt",
-        "batch", "is_over", "params", "task", "timeout",
+        "__weakref__", "_callbacks", "_lock", "_log", "_rng", "_root", "_runner", "_seed_key",
+        "_space", "attempt", "batch", "budget", "is_over", "params", "task", "timeout",
     )  # fmt: skip
 
     def __init__(self, runner: Runner, ready: ReadyTask) -> None:
@@ -61,6 +61,7 @@ class Context:
         self.attempt: int = ready.attempt  # number of earlier failures of the task
         self.params: dict[str, Any] = ready.params
         self.timeout: float | None = runner.timeout(ready)  # the attempt's time limit in seconds
+        self.budget: dict[str, float] = runner.program.job.options.budget  # what the run may use
         self.is_over = False  # the attempt has ended
 
     @property
@@ -192,7 +193,7 @@ def follow_threads() -> None:
 
     @wraps(begin)
     def start(thread: threading.Thread) -> None:
-        starter = _find()
+        starter = current()
         if starter is not None:
             _starters[thread] = starter
         begin(thread)
@@ -200,7 +201,8 @@ def follow_threads() -> None:
     threading.Thread.start = start  # type: ignore[assignment,method-assign]
 
 
-def _find() -> Context | None:
+def current() -> Context | None:
+    """The context of the task that runs this code or that started this thread, if any."""
     found = _current.get()
     if isinstance(found, Context):
         return found
@@ -210,12 +212,12 @@ def _find() -> Context | None:
 
 def inside() -> bool:
     """Whether this code runs inside a task."""
-    return _find() is not None
+    return current() is not None
 
 
 def context() -> Context:
     """The context of the task that runs this code or that started this thread."""
-    found = _find()
+    found = current()
     if found is None:
         raise UsageError("there is no context outside a task", hint="call this inside a task")
     if found.is_over:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from runyard import clock
 from runyard.attempt.wire import Chunk, Emission, Failure, Item, Loss, LossCause, Report
+from runyard.errors import BudgetReached
 from runyard.events import (
     ResultsRefused,
     TaskEmitted,
@@ -58,6 +59,7 @@ class Lifecycle:
         self.cancelling = Cancelling(run, self.ready, self.in_flight, self._record_one)
         self.estimate = policy.DurationEstimate()
         self.has_failed_fast = False  # a task failed, and the batch stops at the first failure
+        self.spent: str | None = None  # the budget, as a task says that it allows it nothing more
 
     # 1. Claimed and queued
 
@@ -210,9 +212,7 @@ class Lifecycle:
         """The task that a lost lane was running."""
         assert loss.task is not None
         if loss.cause is LossCause.DEADLINE:
-            if loss.printed is not None:
-                self._writer.record(claim, [], [loss.printed])
-            self.ready.add(claim, claim.item(loss.task, loss.attempt))
+            self._postpone(claim, loss.task, loss.attempt, loss.printed)
         elif loss.cause is LossCause.CANCELLED:
             self.cancelling.ended(claim, loss.task, loss.printed)
         elif loss.cause is LossCause.WORKER_DIED:
@@ -222,6 +222,12 @@ class Lifecycle:
             self._failed(
                 claim, Failure(self._row(loss, loss.reason), classes, printed=loss.printed)
             )
+
+    def _postpone(self, claim: HeldClaim, task: int, attempt: int, printed: Printed | None) -> None:
+        """Queue a task again that could not end in this run."""
+        if printed is not None:
+            self._writer.record(claim, [], [printed])
+        self.ready.add(claim, claim.item(task, attempt))
 
     def _crashed(self, claim: HeldClaim, loss: Loss) -> None:
         """Give the task another attempt, or record it as failed."""
@@ -247,6 +253,9 @@ class Lifecycle:
         retries = claim.retries.get(row.task, options.retries)
         if row.task in self.cancelling:
             self.cancelling.ended(claim, row.task, failure.printed)
+        elif BudgetReached.__name__ in failure.classes:
+            self._postpone(claim, row.task, row.attempt, failure.printed)
+            self.spent = self.spent or info.message
         elif wants_retry(options, retries, row.attempt, failure.classes):
             self._retry(claim, row, info, failure.printed)
         else:

@@ -179,6 +179,9 @@ class Loop:
                 self._ending = End.CANCELLED
             elif self._tasks.has_failed_fast:
                 self._ending = End.FAIL_FAST
+            elif self._tasks.spent is not None:
+                self._ending = End.BUDGET
+                self._run.warn(f"the budget is used up ({self._tasks.spent})")
             elif self._feeder.is_outgrown:
                 self._ending = End.OUTGROWN
             elif budget is not None and budget.missing():
