@@ -81,10 +81,8 @@ TASK_KEYS = {
     "name": "The name that `after` of other tasks refers to.",
     "params": "Its parameters.",
     "after": "Names of the tasks that must complete first.",
-    **{
-        name: f"{SPECS[name].help} Default: the batch's."
-        for name in ("priority", "timeout", "retries")
-    },
+    "priority": "Run tasks of higher priority first. Default: the batch's.",
+    **{name: f"{SPECS[name].help} Default: the batch's." for name in ("timeout", "retries")},
 }
 
 CODES = {

@@ -75,7 +75,7 @@ def test_two_interrupts_end_an_engine_whose_server_is_frozen_and_leave_nothing(
     assert process.returncode == 130, errors
     assert time.monotonic() - began < StoreAway.last_seconds + 2 * PROMPTLY
     assert "Traceback" not in errors
-    assert "does not answer" in errors
+    assert "does not respond" in errors
     assert eventually(lambda: not any(map(runs, family)), PROMPTLY)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runyard.doors.workbench.evaluate.table import Table
+from runyard.doors.workbench.evaluate.table import CellTable
 
 
 @dataclass
@@ -63,8 +63,8 @@ def cells_of(
     return made
 
 
-def table_of(cells: Sequence[FakeCell]) -> Table:
+def table_of(cells: Sequence[FakeCell]) -> CellTable:
     """Their table."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     cases = list(dict.fromkeys(cell.case for cell in cells))
-    return Table(cells, variants, cases, 1 + max(cell.repetition for cell in cells))
+    return CellTable(cells, variants, cases, 1 + max(cell.repetition for cell in cells))

@@ -4,11 +4,19 @@ environment. Each returns the text of the answer."""
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from runyard import llm
 
 MODEL = "gpt-4o-mini"
+
+
+@cache
+def _tls(module: str) -> Any:
+    """Made once: it takes longer than a call."""
+    return import_module(module).create_ssl_context()
 
 
 def _messages(text: str) -> list[Any]:
@@ -47,7 +55,7 @@ def _langchain(text: str) -> str:
     import httpx2
     from langchain_openai import ChatOpenAI
 
-    with httpx2.Client() as http:  # its own are kept open
+    with httpx2.Client(verify=_tls("httpx2")) as http:  # its own are kept open
         return str(ChatOpenAI(model=MODEL, http_client=http).invoke(text).content)
 
 
@@ -55,7 +63,7 @@ def _langchain_streaming(text: str) -> str:
     import httpx2
     from langchain_openai import ChatOpenAI
 
-    with httpx2.Client() as http:
+    with httpx2.Client(verify=_tls("httpx2")) as http:
         chunks = ChatOpenAI(model=MODEL, http_client=http).stream(text)
         return "".join(str(chunk.content) for chunk in chunks).strip()
 
@@ -89,17 +97,21 @@ async def _aown_streaming(text: str) -> str:
 
 
 async def _aopenai(text: str) -> str:
+    import httpx2
     import openai
 
-    async with openai.AsyncOpenAI() as client:
+    http = httpx2.AsyncClient(timeout=60, verify=_tls("httpx2"))
+    async with openai.AsyncOpenAI(http_client=http) as client:
         answer = await client.chat.completions.create(model=MODEL, messages=_messages(text))
     return answer.choices[0].message.content or ""
 
 
 async def _aopenai_streaming(text: str) -> str:
+    import httpx2
     import openai
 
-    async with openai.AsyncOpenAI() as client:
+    http = httpx2.AsyncClient(timeout=60, verify=_tls("httpx2"))
+    async with openai.AsyncOpenAI(http_client=http) as client:
         stream = await client.chat.completions.create(
             model=MODEL, messages=_messages(text), stream=True
         )
@@ -111,7 +123,7 @@ async def _alangchain(text: str) -> str:
     import httpx2
     from langchain_openai import ChatOpenAI
 
-    async with httpx2.AsyncClient(timeout=60) as http:
+    async with httpx2.AsyncClient(timeout=60, verify=_tls("httpx2")) as http:
         return str((await ChatOpenAI(model=MODEL, http_async_client=http).ainvoke(text)).content)
 
 
@@ -119,7 +131,7 @@ async def _alangchain_streaming(text: str) -> str:
     import httpx2
     from langchain_openai import ChatOpenAI
 
-    async with httpx2.AsyncClient(timeout=60) as http:
+    async with httpx2.AsyncClient(timeout=60, verify=_tls("httpx2")) as http:
         chunks = ChatOpenAI(model=MODEL, http_async_client=http).astream(text)
         return "".join([str(chunk.content) async for chunk in chunks]).strip()
 
@@ -127,7 +139,7 @@ async def _alangchain_streaming(text: str) -> str:
 async def _ahttpx(text: str) -> str:
     import httpx
 
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, verify=_tls("httpx")) as client:
         answer = await client.post(**_request(text))
     return str(answer.json()["choices"][0]["message"]["content"])
 

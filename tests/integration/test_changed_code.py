@@ -192,7 +192,7 @@ def test_a_module_edited_after_its_import_is_told(project: Project, tmp_path: Pa
     project.run([1])
     helper = tmp_path / "helper_of_jobs.py"
     helper.write_text("def grow(x):\n    return x + 100  # without a reload\n")
-    with pytest.warns(ry.CodeChangedWarning, match=f"{helper}: edited after it was imported"):
+    with pytest.warns(ry.CodeChangedWarning, match=f"{helper}: edited after the import"):
         project.run([1, 2])
     importlib.reload(sys.modules["helper_of_jobs"])
     importlib.reload(sys.modules["jobs_of_test"])
@@ -216,7 +216,7 @@ def test_what_workers_made_of_an_edited_file_is_of_another_version(
     with pytest.warns(ry.CodeChangedWarning) as told:
         result = grow()
     assert values(result) == [2, 3, 103, 104]
-    assert any("edited after it was imported" in str(each.message) for each in told)
+    assert any("edited after the import" in str(each.message) for each in told)
     (versions,) = result.mixed_code.values()
     assert [version.outcomes for version in versions] == [2, 2]
     with pytest.warns(ry.CodeChangedWarning):

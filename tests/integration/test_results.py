@@ -247,7 +247,7 @@ def test_an_outcome_that_went_missing_is_noticed(result: ry.Result, yard: ry.Yar
     with sqlite3.connect(yard.folder / "yard.db") as raw:
         raw.execute("DELETE FROM outcomes WHERE task = 4")
     raw.close()
-    with pytest.raises(StoreDamaged, match="20 outcomes of b were recorded, 19 are there"):
+    with pytest.raises(StoreDamaged, match="20 outcomes of b were recorded, but 19 are"):
         list(result.outcomes())
     with pytest.raises(StoreDamaged, match="b/4"):
         assert yard.results("b").digest

@@ -97,7 +97,7 @@ class Executor(futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[Any]:
-        """The results of `fn` for each item, in order, as soon as they are there.
+        """The results of `fn` for each item, in order, as soon as they are available.
 
         Short calls are sent together automatically; with a `chunksize`, that many form one task.
         """

@@ -110,7 +110,10 @@ def decision_lines(decision: Decision) -> list[str]:
         lines += [f"  {left_out}"] if left_out else []
     if found:
         lines += ["", _table(found)]
-    lines += [style(f"not compared: {reason}", fg="red") for reason in missing.values()]
+    for (a, b), reason in missing.items():
+        pair = f"{a} and {b}"
+        why = reason if reason.startswith(pair) else f"{pair}: {reason}"
+        lines.append(style(f"not compared: {why}", fg="red"))
     if groups.metric is None and len(groups.parts) > 1:
         metrics = ", ".join(groups.metrics[:20])
         lines.append(f"not compared: choose a metric with --metric: {metrics}")

@@ -36,7 +36,8 @@ def cancel(session: Session, target: str) -> None:
     with session.yard() as yard:
         cancelled = yard.cancel(name, number)
     if not cancelled:
-        raise NotFound(f"{target} has nothing left to cancel")
+        done = "has no unfinished tasks" if number is None else "has already ended"
+        raise NotFound(f"{target} {done}: there is nothing to cancel")
     session.answer(f"cancelled {count(cancelled, 'task')}", {"cancelled": cancelled})
 
 

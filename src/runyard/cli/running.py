@@ -18,6 +18,7 @@ from runyard.cli.session import Session, style
 from runyard.errors import NotFound, StoreAway
 from runyard.format import count
 from runyard.spec.hash_seed import VARIABLE, given_seed, pinned
+from runyard.spec.option_kinds import TASKS
 
 if TYPE_CHECKING:
     from runyard.reports.failures import FailureGroup
@@ -123,7 +124,8 @@ def say_result(session: Session, result: Result) -> int:
         session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
     if unfinished:
         budget = result.recorded.options.budget if result.end == "budget" else {}
-        more = [word for k, n in budget.items() for word in ("--budget", f"{k}={2 * n:g}")]
+        larger = {k: 2 * (max(n, stats.done) if k == TASKS else n) for k, n in budget.items()}
+        more = [word for k, n in larger.items() for word in ("--budget", f"{k}={n:g}")]
         next_command = style(session.command("resume", result.name, *more), bold=True)
         session.note(
             f"{WHY.get(result.end, 'interrupted')} with {stats.done:,} of {stats.total:,} tasks "

@@ -57,7 +57,10 @@ def _lines(found: YardCheck) -> list[str]:
 
 def _verdict(session: Session, found: YardCheck) -> str:
     if found.store:
-        return "damaged data is never reported as results; rerun the batch with --fresh"
+        return (
+            "damaged data is never reported as results; "
+            "restore the yard, or rerun the batch with --fresh"
+        )
     if found.damaged_logs:
         return "the store is intact and no outcome is lost; move the damaged log away"
     if found.unread:
@@ -67,7 +70,7 @@ def _verdict(session: Session, found: YardCheck) -> str:
 
 def _age(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
     if text.strip().replace(".", "", 1).isdigit():
-        raise click.BadParameter(f"{text!r} has no unit: write {text}d for days or {text}h")
+        raise click.BadParameter(f"{text!r} has no unit: write {text}d for days, {text}h for hours")
     return units.seconds(text)
 
 

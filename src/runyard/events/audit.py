@@ -120,8 +120,8 @@ class AuditLog:
         end, self._link = _last_link(fd, size)
         if end == 0 and not _is_torn_start(os.pread(fd, len(_FIRST_BYTES), 0)):
             raise StoreDamaged(
-                f"{self.path} is not an audit log: it holds none of its lines.",
-                hint="Move the file away, or give the log another path.",
+                f"{self.path} is not an audit log: it has no line that Runyard wrote",
+                hint="move the file away, or give the log another path",
             )
         self._size = end
         if end < size:
@@ -170,8 +170,8 @@ def read(
         for line in _walk(file, _settled_size(file)):
             if line.problem:
                 raise StoreDamaged(
-                    f"The audit log {path} is damaged. {line.problem}",
-                    hint="Run `runyard doctor` for details.",
+                    f"the audit log {path} is damaged: {line.problem}",
+                    hint="run `runyard doctor` for details",
                 )
             if line.seq <= after:
                 continue
@@ -185,7 +185,7 @@ def verify(path: Path) -> AuditReport:
     try:
         file = _opened(path)
     except FileNotFoundError:
-        raise NotFound(f"There is no audit log at {path}.") from None
+        raise NotFound(f"there is no audit log at {path}") from None
     with file:
         return _report(file, _settled_size(file))
 
@@ -209,7 +209,7 @@ def _opened(path: Path) -> BinaryIO:
         raise StoreError(f"can't read the audit log {path}: it is a broken link") from error
     except PermissionError as error:
         raise StoreForbidden(
-            f"can't read the audit log {path}: {error.strerror}", hint="Ask its owner for access."
+            f"can't read the audit log {path}: {error.strerror}", hint="ask its owner for access"
         ) from error
     except OSError as error:
         raise StoreError(f"can't read the audit log {path}: {error.strerror or error}") from error
@@ -226,9 +226,7 @@ def _descriptor(path: Path, flags: int) -> int:
         if stat.S_ISREG(os.fstat(found).st_mode):
             return found
         os.close(found)
-    raise StoreDamaged(
-        f"{path} is not an audit log: it is not a regular file.", hint="Move it away."
-    )
+    raise StoreDamaged(f"{path} is not an audit log: it is not a regular file", hint="move it away")
 
 
 class _Line(NamedTuple):
@@ -253,9 +251,9 @@ def _walk(file: BinaryIO, size: int) -> Iterator[_Line]:
             continue
         problem = None
         if damaged:
-            problem = f"Line {damaged} was altered."
+            problem = f"line {damaged} was altered"
         elif (int(match[2]), match[3].decode()) != (link.seq + 1, link.hash):
-            problem = f"Line {number} does not continue the line before it."
+            problem = f"line {number} does not continue the line before it"
         link = _Link(int(match[2]), match[4].decode())
         yield _Line(text, end, link.seq, damaged or number, problem)
         damaged = 0
@@ -273,9 +271,9 @@ def _report(file: BinaryIO, size: int) -> AuditReport:
     torn = size - good_end
     head = os.pread(file.fileno(), len(_FIRST_BYTES), 0)
     if torn and not lines and not (head.strip(b"\0") and _is_torn_start(head)):
-        first_bad, reason = 1, f"It has {size} bytes, but no valid line."
+        first_bad, reason = 1, f"it has {size} bytes, but no valid line"
     elif torn and reason is None:
-        reason = f"{torn} bytes after line {lines} are an incomplete line."
+        reason = f"{torn} bytes after line {lines} are an incomplete line"
     return AuditReport(
         lines=lines, ok=reason is None, first_bad_line=first_bad, torn_bytes=torn, reason=reason
     )
@@ -324,7 +322,7 @@ def _is_torn_start(head: bytes) -> bool:
 def _failure(path: Path, error: OSError) -> StoreError:
     if error.errno in DISK_FULL:
         return StoreFull(
-            f"No room left on the disk for the audit log {path}.",
-            hint="Make room, then `runyard resume`; nothing recorded is lost.",
+            f"no room left on the disk for the audit log {path}",
+            hint="free some space, then run `runyard resume`; nothing recorded is lost",
         )
-    return StoreError(f"The audit log {path} can't be written: {error.strerror or error}.")
+    return StoreError(f"the audit log {path} can't be written: {error.strerror or error}")

@@ -136,11 +136,11 @@ class EventBus:
     ) -> Subscription:
         """Call `handler` in its own thread for each event of this class or a subclass."""
         if queue < 1:
-            raise UsageError(f"A subscription needs a queue of at least 1 event, not {queue}.")
+            raise UsageError(f"a subscription needs a queue of at least 1 event, not {queue}")
         subscription = Subscription(self, event_type, handler, queue)
         with self._lock:
             if self._closed:
-                raise EngineError("The event bus is closed.")
+                raise EngineError("the event bus is closed")
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 

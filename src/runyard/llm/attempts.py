@@ -28,6 +28,9 @@ AGAIN = frozenset({408, 409, 500, 502, 503, 504})
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 """Seconds before the first retry, and the most; they double in between."""
 
+TIMEOUT = "timeout"
+"""The option of a call that is not sent."""
+
 NO_MONEY = "insufficient_quota"
 """A refusal that no waiting mends."""
 
@@ -80,9 +83,11 @@ class Attempts(Generic[T]):
         self.delay = 0.0  # seconds before the next attempt
         self.request: dict[str, Any] = {
             "url": f"{endpoint.url}/{path}",
-            "json": {name: value for name, value in body.items() if value is not None},
+            "json": {k: v for k, v in body.items() if v is not None and k != TIMEOUT},
             "extensions": {EXTENSION: self._own},
         }
+        if body.get(TIMEOUT) is not None:
+            self.request[TIMEOUT] = httpx.Timeout(body[TIMEOUT], pool=None)
 
     def post(self, http: httpx.Client) -> T:
         """Send the request until it is answered."""

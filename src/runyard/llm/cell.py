@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import Counter
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -27,7 +29,10 @@ Mode = Literal["record", "replay", "live"]
 OUTSIDE = "main"
 """The default name of a cell outside a task."""
 
-_NAMED = 5
+LONGEST_SHOWN = 300
+"""Characters of a request that an error shows."""
+
+_NAMED = 5  # cells that an error lists
 
 
 class Tape:
@@ -183,9 +188,9 @@ class Tape:
         where = f"cell {self.cell!r} of {self.path}"
         if times:
             often = "once" if times == 1 else f"{times} times"
+            shown = json.dumps(call.body, ensure_ascii=False)[:LONGEST_SHOWN]
             return NotRecorded(
-                f"{where} has this request {often}, and now it was sent again: {sent}\n"
-                f"{difference(call.recorded(), [])}",
+                f"{where} has this request {often}, and now it was sent again: {sent} {shown}",
                 hint=hint,
             )
         requests = [each.request for each in self._recorded if each.request is not None]
@@ -260,10 +265,13 @@ def tape_for_own_call() -> Tape:
 def _unrecorded() -> Tape:
     """What counts calls of our own client where no tape is open: one for each task."""
     task = context.current()
-    if task is None:
-        return _outside
     with _making:
-        return _counters.setdefault(task, Tape(None, "live"))
+        return _outside() if task is None else _counters.setdefault(task, Tape(None, "live"))
+
+
+@cache
+def _outside() -> Tape:
+    return Tape(None, "live")
 
 
 def _is_recorded_as(call: Call, entry: Entry) -> bool:
@@ -276,4 +284,3 @@ _of_task: WeakKeyDictionary[Context, Tape] = WeakKeyDictionary()
 _counters: WeakKeyDictionary[Context, Tape] = WeakKeyDictionary()
 _making = threading.Lock()
 _process = Shared()
-_outside = Tape(None, "live", OUTSIDE)

@@ -70,8 +70,8 @@ class Client:
     ) -> Answer:
         """Ask a model and wait for the whole answer.
 
-        `messages` is a question, or a list of messages as the API has them. Further options, such
-        as `temperature` and `tools`, are sent as they are.
+        `messages` is a question, or a list of messages as the API has them. `timeout=` is for this
+        call; further options, such as `temperature` and `tools`, are sent as they are.
         """
         return self._chat(messages, model, system, options).post(self._connections.sync())
 

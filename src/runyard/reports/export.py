@@ -115,7 +115,8 @@ def outcome_line(outcome: Outcome) -> str:
 def outcome_cell(outcome: Outcome) -> str:
     """The value or the error of a task, on one line."""
     if outcome.error is not None:
-        return " ".join(f"{outcome.error.kind}: {outcome.error.message}".split())
+        lines = f"{outcome.error.kind}: {outcome.error.message}".splitlines()
+        return "; ".join(filter(None, (" ".join(line.split()) for line in lines)))
     return json.dumps(jsonable(outcome.value), ensure_ascii=False)
 
 

@@ -49,9 +49,9 @@ class Outcome:
     value: Any  # what it returned; for a failed task, the value of its error, if any
     error: ErrorInfo | None
     attempt: int  # number of earlier errors of the task
-    started: float  # wall time
-    seconds: float
-    wait: float  # from the batch's start to its own
+    started: float  # when its last attempt started, in Unix time
+    seconds: float  # how long its last attempt took
+    wait: float  # seconds from the batch's start to its own
     worker: int
 
     @property
@@ -71,9 +71,7 @@ class Stats:
     failed: int
     cancelled: int
     seconds: float  # during which at least one engine ran it, over all resumes
-    rate: (
-        float  # outcomes per second: current while an engine runs it, otherwise over the whole run
-    )
+    rate: float  # outcomes per second: the current rate while an engine runs it, else the mean
     eta: float | None  # seconds until the rest is done, while an engine runs it
     workers: int
 

@@ -109,6 +109,8 @@ class Budget:
         """The error for a missing metric."""
         known = list(self._found)
         tasks = count(self._completed, "completed task")
+        if self._completed == 1:
+            tasks = "only completed task"
         some = listed(known)
         close = _closest(missing, [name for name in known if name != missing])
         problem = "not a finite number in" if missing in self._found else "missing from"

@@ -67,8 +67,8 @@ def edited_notices(batch: str, files: Collection[str]) -> list[Notice]:
     if not files:
         return []
     text = (
-        f"{' and '.join(files)}: edited after it was imported; this process has the old code, and "
-        "new worker processes load the new one. Reload it with importlib.reload, or restart Python"
+        f"{' and '.join(files)}: edited after the import; this process has the old code, and new "
+        "worker processes load the new code; use importlib.reload, or restart Python"
     )
     warn(text)
     return [Notice(batch=batch, text=text, level="warning")]

@@ -32,14 +32,14 @@ def inside(root: Path, *parts: str) -> Path:
     for part in parts:
         problem = _problem(part)
         if problem:
-            raise BadName(f"{part[:100]!a} can't be a path inside {root}: {problem}.")
+            raise BadName(f"{part[:100]!a} can't be a path inside {root}: {problem}")
     path = root.joinpath(*parts)
     try:
         leads_out = not _resolved(path).is_relative_to(_resolved(root))
     except (OSError, ValueError) as error:
-        raise BadName(f"{str(path)[:200]!a} can't be used as a path: {error}.") from error
+        raise BadName(f"{str(path)[:200]!a} can't be used as a path: {error}") from error
     if leads_out:
-        raise BadName(f"{str(path)[:200]!a} leads out of {root} through a symlink.")
+        raise BadName(f"{str(path)[:200]!a} leads out of {root} through a symlink")
     return path
 
 
@@ -60,8 +60,8 @@ def clear_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in DISK_FULL:
-            raise StoreFull(f"No room left on the disk to {what}.") from error
-        raise EngineError(f"Can't {what}: {error}.") from error
+            raise StoreFull(f"no room left on the disk to {what}") from error
+        raise EngineError(f"can't {what}: {error}") from error
 
 
 def measure(path: Path) -> tuple[int, float]:
@@ -99,7 +99,7 @@ def remove_tree(path: Path) -> None:
         except (OSError, RecursionError) as error:
             # It is read-only or too deep, or an ending process still writes to it.
             if not tries_left:
-                raise EngineError(f"{path} can't be removed: {error}.") from error
+                raise EngineError(f"{path} can't be removed: {error}") from error
             _open_up(path)
 
 
@@ -140,16 +140,16 @@ def _copy_folder(source: Path, target: Path, root: Path) -> None:
             elif entry.is_file():
                 _copy_file(origin, copy)
             else:
-                raise UsageError(f"{origin} is a device, socket or pipe and can't be copied.")
+                raise UsageError(f"{origin} is a device, socket or pipe and can't be copied")
 
 
 def _checked_link(link: Path, root: Path) -> Path:
     points_to = link.readlink()
     if points_to.is_absolute():
-        raise BadName(f"The symlink {link} is absolute.", hint="Make it relative.")
+        raise BadName(f"the symlink {link} is absolute", hint="make it relative")
     end = _resolved(link)
     if not end.is_relative_to(root):
-        raise BadName(f"The symlink {link} points out of {root}, to {end}.")
+        raise BadName(f"the symlink {link} points out of {root}, to {end}")
     return points_to
 
 

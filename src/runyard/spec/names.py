@@ -14,8 +14,8 @@ MAX_LENGTH = 100
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(?:\.git|con|prn|aux|nul|(?:com|lpt)[0-9])(?:\..*)?", re.IGNORECASE)
 _ALLOWED = (
-    f"Use 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, '.', '_' or '-', "
-    "starting with a letter, a digit or '_'."
+    f"use 1 to {MAX_LENGTH} letters (a-z, A-Z), digits, '.', '_' or '-', "
+    "starting with a letter, a digit or '_'"
 )
 
 
@@ -25,7 +25,7 @@ def safe_name(text: str, what: str = "name") -> str:
     if problem is None:
         return text
     shown = ascii(text if len(text) <= 60 else text[:57] + "...")
-    raise BadName(f"{shown} can't be a {what}: {problem}.", hint=_ALLOWED)
+    raise BadName(f"{shown} can't be a {what}: {problem}", hint=_ALLOWED)
 
 
 def slug(text: str) -> str:

@@ -133,7 +133,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def places(self) -> list[str]:
-        """The options given that only a backend that chooses machines can follow."""
+        """The options given that need a backend which chooses machines."""
         return [name for name in self.given() if SPECS[name].places]
 
     @property

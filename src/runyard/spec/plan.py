@@ -329,7 +329,7 @@ def distinct(values: Sequence[Any], what: str) -> None:
             ) from error
         if first != position:
             raise BadSpec(
-                f"{what} has {value!r} twice (positions {first} and {position})",
+                f"{what} has the value {value!r} twice (positions {first} and {position})",
                 hint="equal tasks would have equal seeds; use replicates to repeat a task",
             )
 

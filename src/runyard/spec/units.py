@@ -21,7 +21,7 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*)\s*")
 
 def seconds(value: str | float) -> float:
     """Read `90`, `"90s"`, `"1.5m"`, `"2h"` as seconds."""
-    return _quantity(value, _SECONDS, "duration", "30, 30s, 5m, 2h, 500ms")
+    return _quantity(value, _SECONDS, "duration", "500ms, 30s, 5m, 2h")
 
 
 def size(value: str | float) -> int:

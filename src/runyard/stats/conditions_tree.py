@@ -31,7 +31,7 @@ ARITHMETIC: dict[str, Callable[[float, float], float]] = {
 RANKS = {**JOINS, "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 RANKS |= dict.fromkeys(COMPARISONS, COMPARISON)
 PREFIXES = {"not": NOT, "-": MINUS}
-_ANSWER = {True: "yes", False: "no", None: "not known"}
+_ANSWER = {True: "yes", False: "no", None: "unknown"}
 
 
 class Node(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from runyard.errors import StoreDamaged
@@ -29,21 +29,28 @@ def check_rows(view: Snapshot) -> Iterator[str]:
             if table.checksum(columns) != stored:
                 yield f"{table.name}: row {columns[:2]!r} does not match its checksum"
     counts: dict[tuple[int, int], int] = {}
+    names = {number: name for number, name, *_ in view.run(_BATCHES).fetchall()}
     for batch, *columns in view.stream(_OUTCOMES):
         row = OutcomeRow._make(columns)
         if row.value == IN_PIECES:
             row = row._replace(value=_joined(view, batch, row.task))
         if checksum(row[:-1], batch) != row.checksum:
-            yield f"outcomes: batch {batch} task {row.task} does not match its checksum"
+            place = f"{names.get(batch, f'batch {batch}')}/{row.task}"
+            yield f"outcomes: the row of {place} does not match its checksum"
         counts[batch, row.status] = counts.get((batch, row.status), 0) + 1
     for number, name, *recorded in view.run(_BATCHES).fetchall():
         found = [counts.get((number, code), 0) for code in (COMPLETED, FAILED, CANCELLED)]
         if found != recorded:
             yield (
-                f"batch {name}: {sum(recorded)} outcomes were recorded "
-                f"{tuple(recorded)}, {sum(found)} are there {tuple(found)}"
+                f"batch {name}: {_counted(recorded)} outcomes were recorded, "
+                f"but {_counted(found)} are in the store"
             )
     yield from _unheld(view)
+
+
+def _counted(counts: Sequence[int]) -> str:
+    completed, failed, cancelled = counts
+    return f"{sum(counts):,} ({completed:,} completed, {failed:,} failed, {cancelled:,} cancelled)"
 
 
 def _joined(view: Snapshot, batch: int, task: int) -> bytes:

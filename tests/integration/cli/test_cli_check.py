@@ -142,7 +142,7 @@ def test_doctor_finds_damage_in_a_log_and_in_the_store(project: Project) -> None
     database.close()
     answer = project("doctor", "--json")
     assert answer.code == 3
-    assert any("task 4" in problem for problem in answer.last["problems"])
+    assert any("p/4 does not match" in problem for problem in answer.last["problems"])
     assert any("events.jsonl" in problem for problem in answer.last["problems"])
     assert project("results", "p", "--json").code == 3
     (project.folder / ".runyard" / "yard.db").write_bytes(b"not a database" * 100)

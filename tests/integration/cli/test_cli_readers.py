@@ -210,10 +210,10 @@ ODD: dict[str, tuple[Callable[[Path], object], int, str]] = {
         3, "broken link"),
     "zeros for a log": (
         lambda y: (y / "batches/b/events.jsonl").write_bytes(bytes(900)), 3,
-        "It has 900 bytes, but no valid line"),
+        "it has 900 bytes, but no valid line"),
     "other text for a log": (
         lambda y: (y / "batches/b/events.jsonl").write_text("hello\n"), 3,
-        "It has 6 bytes, but no valid line"),
+        "it has 6 bytes, but no valid line"),
     "a log that begins": (
         lambda y: (y / "batches/b/events.jsonl").write_bytes(b'{"seq":1,"pr\0\0'), 0,
         "of an incomplete last line"),

@@ -66,7 +66,7 @@ def test_init_validate_and_run_from_nothing(cli: Call) -> None:
     said = cli("run", "game.yaml", *SMALL)
     assert said.code == 0, said.err
     assert "50 sessions, 1,000 hands" in said.out
-    assert "session profit, from" in said.out
+    assert "session profit in $, from" in said.out
     names = {path.name for path in Path("results").iterdir()}
     assert names == {"simulation_sessions.csv", "simulation_aggregate.csv",
                      "simulation_results.json"}  # fmt: skip

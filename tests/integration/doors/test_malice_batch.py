@@ -90,7 +90,7 @@ def test_results_summary_and_table_tell_the_same(whole: MaliceBatch) -> None:
         each["mallory_final_score"] for each in listed
     ]
     summary = (whole.folder / "batch_summary.txt").read_text()
-    assert f"{RUNS} of {RUNS} runs completed" in summary
+    assert f"{RUNS} of {RUNS} completed" in summary
 
 
 def test_more_runs_leave_those_that_are_done_as_they_are(

@@ -144,7 +144,7 @@ def test_a_resumed_batch_has_its_files_too(runyard: Runyard) -> None:
     said = runyard("resume", "malice-cut", "--no-progress")
     assert said.code == 0
     assert str(folder) in said.out
-    assert "4 of 4 runs completed" in (folder / "batch_summary.txt").read_text()
+    assert "4 of 4 completed" in (folder / "batch_summary.txt").read_text()
 
 
 def test_ctrl_c_ends_with_130_and_a_summary_of_what_there_is(tmp_path: Path) -> None:
@@ -162,6 +162,6 @@ def test_ctrl_c_ends_with_130_and_a_summary_of_what_there_is(tmp_path: Path) -> 
     assert process.returncode == 130
     finished = json.loads(out.splitlines()[-1])["completed"]
     assert 0 < finished < 200
-    assert f"{finished} of 200 runs completed" in (folder / "batch_summary.txt").read_text()
+    assert f"{finished} of 200 completed" in (folder / "batch_summary.txt").read_text()
     assert len(list(folder.rglob("malice_*.jsonl"))) == 2 * finished
     assert not list(folder.rglob("*.partial"))

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from runyard import Yard
 from runyard.doors.workbench import Case, Workbench
-from runyard.doors.workbench.tape.file import Rows, close_files, open_file, read_rows
+from runyard.doors.workbench.tape.file import ThreadRows, close_files, open_file, read_rows
 from runyard.doors.workbench.tape.saver import Tape
 
 __all__ = ["bench"]
@@ -71,7 +71,7 @@ def test_a_second_attempt_replaces_the_first_ones_rows(tmp_path: Path) -> None:
         graph.invoke({"query": "q"}, {"configurable": {"thread_id": "t"}})
         tape.flush()
     close_files(tmp_path)
-    assert read_rows(path, "t") == Rows(
+    assert read_rows(path, "t") == ThreadRows(
         sorted(tape.rows.checkpoints, key=lambda row: row.id),
         sorted(tape.rows.writes, key=lambda row: (row.id, row.task, row.idx)),
     )

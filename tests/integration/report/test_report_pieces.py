@@ -182,14 +182,21 @@ def test_of_two_engines_each_has_its_own_provenance_retries_and_lost_workers() -
 
 def test_what_is_said_again_is_counted_and_the_list_is_bounded() -> None:
     history = RunHistory()
-    for task in range(10 * MOST_ALERTS):
+    for task in [*range(10 * MOST_ALERTS), 3, 3]:
         text = "the same" if task % 2 else f"number {task}"
         history.take({"event": "TaskEmitted", "at": 1.0, "task": task, "kind": "log",
                     "data": {"level": "warning", "message": text}})  # fmt: skip
     assert len(history.alerts) == MOST_ALERTS
     same = history.alerts["log", "warning", "the same"]
-    assert same.count == 5 * MOST_ALERTS
+    assert same.count == 5 * MOST_ALERTS + 2
     assert same.tasks == [1, 3, 5]
+
+    lost = RunHistory()
+    for task in (2, 2, 7):
+        lost.take({"event": "WorkerLost", "engine": 1, "at": 1.0, "worker": 0, "task": task,
+                   "reason": "killed"})  # fmt: skip
+    (alert,) = lost.alerts.values()
+    assert (alert.count, alert.tasks) == (3, [2, 7])
     assert history.more_alerts == 4 * MOST_ALERTS + 1
 
 

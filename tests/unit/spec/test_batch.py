@@ -74,7 +74,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("dict", lambda: grid(area, width={"a": 1}), BadSpec, "not a list of values"),
     ("empty", lambda: grid(area, width=[]), BadSpec, "'width' has no values"),
     ("empty range", lambda: grid(area, width=range(0)), BadSpec, "'width' has no values"),
-    ("twice", lambda: grid(area, width=[1, 2, 1]), BadSpec, "width has 1 twice"),
+    ("twice", lambda: grid(area, width=[1, 2, 1]), BadSpec, "width has the value 1 twice"),
     ("unencodable", lambda: grid(area, width=[{1}]), NotEncodable, "width: a value of type set"),
     ("unencodable fixed", lambda: grid(area, params={"width": {1}}), NotEncodable, "width"),
     (

@@ -166,7 +166,7 @@ def test_a_figure_that_is_missing_never_lets_a_condition_hold(text: str) -> None
     verdict = parse(text).evaluate(SCORE)
     assert (verdict.holds, verdict.known) == (False, False)
     assert "no data" in verdict.text
-    assert "not known" in verdict.text
+    assert "unknown" in verdict.text
 
 
 def test_what_is_known_decides_where_it_can() -> None:
@@ -339,7 +339,7 @@ def compared(text: str, scope: Scope = SCOPE) -> Verdict:
         ("high90(old - new) < 0.1", "high90(old - new) = 0.15 < 0.1: no"),
         ("ci95('my batch' - old) < 0.1", 'ci95("my batch" - old) = 0.05 < 0.1: yes'),
         ("p(new - old) < 0.05", "p(new - old) = 0.01 < 0.05: yes"),
-        ("p < 0.05 and n > 0", "(p = 0.01 < 0.05: yes) and (n = no data > 0: not known)"),
+        ("p < 0.05 and n > 0", "(p = 0.01 < 0.05: yes) and (n = no data > 0: unknown)"),
         ('new - "my batch" > 0.1', 'new - "my batch" = 0.2 > 0.1: yes'),
         ("score > 0.6", "score = 0.7 > 0.6: yes"),
         ("score > -1", "score = 0.7 > -1: yes"),

@@ -294,7 +294,7 @@ class BatchExecutor:
             return tx.forget(self.ledger.row(tx).id)
 
         cleared = self.yard.store.write(forget)
-        return Response(f"removed {count(cleared, 'finished task')}", data={"cleared": cleared})
+        return Response(f"removed {count(cleared, 'ended task')}", data={"cleared": cleared})
 
     def _cancel(self, task_id: Any = None) -> Response:
         if task_id is None:

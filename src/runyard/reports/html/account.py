@@ -16,7 +16,9 @@ from runyard.reports.html.blocks import Html, aside, element, join, moment, para
 from runyard.reports.html.context import ReportContext, Section
 from runyard.reports.html.history import RunRecord
 from runyard.reports.metrics import equal_bins
-from runyard.spec.options import Options
+from runyard.spec import option_kinds as kinds
+from runyard.spec.options import SPECS, Options
+from runyard.spec.status import Priority
 
 SLOWEST = 10
 FAILURES = 20
@@ -65,6 +67,8 @@ def _times(context: ReportContext) -> Html:
     marks = join([bars, charts.mark("diamond", scale.at(median), 55)])
     note = f"median {duration(median)}, longest {duration(high)}, n = {summary.count:,}"
     title = f"Tasks took {duration(low)} to {duration(high)}; half took at most {duration(median)}"
+    if summary.count == 1:
+        title = f"The task took {duration(high)}"
     row = charts.Row("all tasks", marks, note, height=62)
     key = join([charts.sign("diamond"), " median; logarithmic scale"])
     return charts.chart(title, [row], scale, axis="task duration", key=key)
@@ -210,7 +214,7 @@ def spec(context: ReportContext) -> Section:
         heads = ["parameter", "role", "values", "count"]
         parts += [element("h3", "Parameters"), blocks.table(heads, varied, numbers=[3])]
     defaults, used = msgspec.structs.asdict(Options()), msgspec.structs.asdict(recorded.options)
-    changed = {k: shown(v) for k, v in used.items() if v != defaults[k]}
+    changed = {k: _option(k, v) for k, v in used.items() if v != defaults[k]}
     options = blocks.facts(changed) if changed else aside("All options have their default values.")
     parts += [element("h3", "Options"), options]
     runs = context.history.runs
@@ -219,6 +223,16 @@ def spec(context: ReportContext) -> Section:
         title = "Latest run" if run is runs[-1] else f"Run {run.number}"
         parts += [element("h3", title), _described(run.described)]
     return Section("What was run", join(parts), order=80)
+
+
+def _option(name: str, value: Any) -> str:
+    """An option's value with its unit."""
+    kind = SPECS[name].kind
+    if kind in (kinds.DURATION, kinds.WAIT):
+        return duration(value)
+    if kind is kinds.MEMORY:
+        return f"{value:,} bytes"
+    return Priority(value).name.lower() if kind is kinds.PRIORITY else shown(value)
 
 
 _KINDS = {

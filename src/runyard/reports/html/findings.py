@@ -261,7 +261,7 @@ def _differences(context: ReportContext, axis: str, name: str, found: Sequence[C
     first = found[0]
     key = [
         f"difference with its {100 * context.level:g}% interval",
-        "significant if it excludes zero",
+        f"significant if it excludes zero and p is below {1 - context.level:.4g}",
         "compared in pairs" if first.paired else "compared as independent groups",
         f"p from {first.method}",
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runyard.errors import RunyardError, StoreDamaged
+from runyard.errors import RunyardError
 from runyard.events import read
 from runyard.format import cut
 
@@ -46,7 +46,7 @@ class Alert:
     text: str
     first: float
     count: int = 0
-    tasks: list[int] = field(default_factory=list)  # the first few
+    tasks: list[int] = field(default_factory=list)  # the first few, each once
 
 
 @dataclass
@@ -113,7 +113,7 @@ class RunHistory:
         found = self.alerts.setdefault(key, Alert(*key, event["at"]))
         found.count += 1
         task = event.get("task")
-        if task is not None and len(found.tasks) < EXAMPLES:
+        if task is not None and task not in found.tasks and len(found.tasks) < EXAMPLES:
             found.tasks.append(task)
 
     def run_of(self, engine: int) -> RunRecord | None:
@@ -127,8 +127,6 @@ def read_history(path: Path) -> RunHistory:
     try:
         for event in read(path):
             history.take(event)
-    except StoreDamaged as error:
-        history.trouble = f"The audit log is damaged: {error.message}"
     except RunyardError as error:
         history.trouble = f"Some of the history is missing: {error.message}"
     return history

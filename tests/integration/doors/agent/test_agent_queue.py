@@ -68,8 +68,8 @@ def test_a_detailed_status_lists_what_is_next_with_its_position(queue: Queue) ->
     for task in following:
         assert queue.task(task["task_id"])["position"] == task["position"]
     assert (len(following), status.data["left_out"]) == (20, {"next_tasks": 7})
-    assert "next: queue/25 urgent (simulate) queued, position 1" in status.message
-    assert "after (simulate) queued, waits for 1 task" in status.message
+    assert "next: queue/25 urgent (simulate), position 1" in status.message
+    assert "after (simulate), waits for 1 task" in status.message
     assert "and 7 more next" in status.message
     assert "next_tasks" not in queue.do("status").data
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.doors.workbench.describe.cases import Case, read_cases
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.describe.variants import Variant, read_variant, read_variants
 from runyard.errors import BadSpec
 
@@ -80,10 +80,10 @@ def test_what_is_no_list_of_cases_is_refused(given: Any, said: str) -> None:
 )  # fmt: skip
 def test_unknown_settings_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(BadSpec):
-        Settings(**given)
+        CellSettings(**given)
 
 
 def test_settings_survive_their_record() -> None:
-    found = Settings(checkpoints="off", share_prefix="across-repetitions")
+    found = CellSettings(checkpoints="off", share_prefix="across-repetitions")
     assert found.to_data() == {"checkpoints": "off", "share_prefix": "across-repetitions"}
-    assert Settings(**found.to_data()) == found
+    assert CellSettings(**found.to_data()) == found

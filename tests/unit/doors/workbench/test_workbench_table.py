@@ -19,7 +19,7 @@ from runyard.doors.workbench.evaluate.baseline import (
 )
 from runyard.doors.workbench.evaluate.gates import judge
 from runyard.doors.workbench.evaluate.junit import junit
-from runyard.doors.workbench.evaluate.scores import Rule
+from runyard.doors.workbench.evaluate.scores import ScoreRule
 from runyard.errors import NotFound, UsageError
 from runyard.reports.comparing import compare_groups
 from runyard.stats.intervals import wilson
@@ -129,7 +129,7 @@ def test_a_baseline_file_names_what_got_worse(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     assert read_baseline(path) is None
     before = cells_of(lambda v, c, r: 1.0 if c < 3 else 0.0, ("a", "b"), 4)
-    write_baseline(path, baseline_of(table_of(before), {"score": Rule()}, "bench"))
+    write_baseline(path, baseline_of(table_of(before), {"score": ScoreRule()}, "bench"))
     first = read_baseline(path)
     assert first is not None
     same = changes_since(first, baseline_of(table_of(before), {}, "bench"))
@@ -156,15 +156,15 @@ def test_a_baseline_heeds_direction_and_tolerance() -> None:
     def at(value: float) -> Any:
         return table_of(cells_of(lambda v, c, r: value, ("a",), 2))
 
-    def worse(rule: Rule, before: float, after: float) -> int:
+    def worse(rule: ScoreRule, before: float, after: float) -> int:
         old = baseline_of(at(before), {"score": rule}, "x")
         return len(changes_since(old, baseline_of(at(after), {"score": rule}, "x")).worse)
 
-    assert worse(Rule("lower"), 1.0, 2.0) == 2
-    assert worse(Rule("lower"), 2.0, 1.0) == 0
-    assert worse(Rule("higher", 0.1), 1.0, 0.95) == 0
-    assert worse(Rule("higher", 0.1), 1.0, 0.85) == 2
-    assert worse(Rule("lower", None), 1.0, 5.0) == 0
+    assert worse(ScoreRule("lower"), 1.0, 2.0) == 2
+    assert worse(ScoreRule("lower"), 2.0, 1.0) == 0
+    assert worse(ScoreRule("higher", 0.1), 1.0, 0.95) == 0
+    assert worse(ScoreRule("higher", 0.1), 1.0, 0.85) == 2
+    assert worse(ScoreRule("lower", None), 1.0, 5.0) == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "cells": [1]}'])

@@ -106,9 +106,11 @@ def add_batch(session: Session, name_of_queue: str, file: str) -> None:
     """
     try:
         tasks = json.loads(read_text(sys.stdin if file == "-" else Path(file)))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{file} can't be read: {error}", hint="pass a JSON list of tasks"
+            f"{file} is not valid JSON: {error}", hint="pass a JSON list of tasks"
         ) from error
     _perform(session, name_of_queue, "add_batch", tasks=tasks)
 

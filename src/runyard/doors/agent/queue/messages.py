@@ -210,18 +210,25 @@ def _compact(data: Mapping[str, Any]) -> str:
 
 
 def _listed(data: Mapping[str, Any]) -> str:
-    """A task of a detailed status."""
+    """A task of a detailed status, whose title names its state."""
     where = ""
     if data.get("waits_for"):
         where = f", waits for {count(data['waits_for'], 'task')}"
     elif data.get("position"):
         where = f", position {data['position']}"
-    return _line(data) + where
+    return _task(data) + _why(data) + where
 
 
 def _line(data: Mapping[str, Any]) -> str:
-    error = f": {_error(data)}" if data["status"] in _ENDED and data["error"] else ""
-    return f"{data['task_id']} {data['name']} ({data['function']}) {data['status']}{error}"
+    return f"{_task(data)} {data['status']}{_why(data)}"
+
+
+def _task(data: Mapping[str, Any]) -> str:
+    return f"{data['task_id']} {data['name']} ({data['function']})"
+
+
+def _why(data: Mapping[str, Any]) -> str:
+    return f": {_error(data)}" if data["status"] in _ENDED and data["error"] else ""
 
 
 def _error(data: Mapping[str, Any]) -> str:

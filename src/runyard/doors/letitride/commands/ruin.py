@@ -100,6 +100,14 @@ def _document(found: Ruin) -> dict[str, Any]:
     return msgspec.structs.asdict(found) | figures
 
 
+_STOPS = {
+    "win_limit": "win limit",
+    "loss_limit": "loss limit",
+    "max_hands": "all hands played",
+    "never": "never ends",
+}
+
+
 def _text(found: Sequence[Ruin]) -> str:
     from runyard.doors.letitride.game.money import dollars
 
@@ -114,7 +122,7 @@ def _text(found: Sequence[Ruin]) -> str:
         ]
         for each in found
     ]
-    heads = ["bankroll", "ruin", *(name.replace("_", " ") for name in reasons), "hands"]
+    heads = ["bankroll", "ruin", *(_STOPS.get(name, name) for name in reasons), "mean hands"]
     method = "exact, by Markov chain"
     if found[0].sessions is not None:
         method = f"simulated: {found[0].sessions:,} sessions from each bankroll"

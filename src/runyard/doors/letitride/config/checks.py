@@ -193,7 +193,9 @@ def _explain(error: msgspec.ValidationError, data: dict[str, Any]) -> NoReturn:
     wanted = re.match(r"expected ([\w| ]+?)(?: ([<>]=? .*))?(?:, got \w+)?$", allowed)
     if wanted:
         kinds = " or ".join(names.get(word.strip(), word.strip()) for word in wanted[1].split("|"))
-        limits = (place and _limits(path)) or (f" {wanted[2]}" if wanted[2] else "")
+        limits = (place and _limits(path)) or (
+            f" {wanted[2].removesuffix('.0')}" if wanted[2] else ""
+        )
         allowed = f"{kinds}{limits}"
     refuse(path, value, "not allowed", f"allowed: {allowed}{_also(path)}")
 

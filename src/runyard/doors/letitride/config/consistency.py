@@ -82,8 +82,10 @@ def _check_blocks(config: model.FullConfig) -> None:
         blocks = [f.name for f in msgspec.structs.fields(part) if f.name not in _NO_BLOCK]
         for name in blocks:
             if getattr(part, name) is not None and name != part.type:
-                refuse(f"{path}.{name}", "given", f"it has no effect while {path}.type is "
-                       f"{part.type}", f"set type to {name}, or leave the block out")  # fmt: skip
+                raise UsageError(
+                    f"{path}.{name} is set, but has no effect while {path}.type is {part.type}",
+                    hint=f"set type to {name}, or leave the block out",
+                )
     tables = config.paytables
     for path, kind, custom in (
         ("paytables.main_game", tables.main_game.type, tables.main_game.custom),
@@ -97,8 +99,10 @@ def _check_blocks(config: model.FullConfig) -> None:
             refuse(f"{path}.custom", None, "the type is custom, and no pays are given",
                    "write the pays under custom")  # fmt: skip
         if kind != "custom" and custom is not None:
-            refuse(f"{path}.custom", "given", f"it has no effect while the type is {kind}",
-                   "set type to custom, or leave the block out")  # fmt: skip
+            raise UsageError(
+                f"{path}.custom is set, but has no effect while the type is {kind}",
+                hint="set type to custom, or leave the block out",
+            )
 
 
 _NO_BLOCK = frozenset({"type", "enabled", "paytable", "limits"})

@@ -31,7 +31,7 @@ def summary(found: Aggregate) -> str:
         f"{count(found.sessions, 'session')}{seats}, {count(found.hands, 'hand')}",
         f"  sessions won   {_share(found.outcomes['win'], found.rows, win)}",
         f"  out of money   {_share(int(found.stops[-1]), found.rows, ruin)}",
-        f"  profit         mean {show(moments.mean)}, median {show(median)}, "
+        f"  profit, $      mean {show(moments.mean)}, median {show(median)}, "
         f"5th percentile {show(low)}, 95th {show(high)}",
         "",
     ]
@@ -77,7 +77,7 @@ def histogram_text(found: Aggregate, width: int = 50) -> str:
         f"  {name:>{longest}}  {_bar(count / most, width)} {count / found.rows:.1%}"
         for name, count in zip(names, counts, strict=True)
     ]
-    return "\n".join(["session profit, from", *lines])
+    return "\n".join(["session profit in $, from", *lines])
 
 
 def profit_bins(found: Aggregate, most: int = 20) -> tuple[list[float], list[int]]:

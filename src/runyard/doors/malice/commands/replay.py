@@ -65,6 +65,5 @@ def _rates(found: list[Replay]) -> list[str]:
     lines = []
     for when, rates in mallory_rates([each.records for each in found]).items():
         words = "ends as BINDER" if when == "final" else "was ever BINDER"
-        lines.append(f"mallory {words}: {share(rates['runs'])} runs")
-        lines.append(f"{'':<{len(words) + 8}}: {share(rates['batches'])} batches")
+        lines += [f"mallory {words}, of {of}: {share(rates[of])}" for of in ("runs", "batches")]
     return lines

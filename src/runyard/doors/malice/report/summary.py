@@ -49,7 +49,7 @@ def _head(found: SummaryFigures) -> Iterator[str]:
     about = found["experiment_metadata"]
     title = "MALICE: WHO GETS PROMOTED"
     yield f"{title}\n{'=' * len(title)}\n"
-    done = f"{about['successful_runs']:,} of {about['total_runs']:,} runs completed"
+    done = f"{about['successful_runs']:,} of {about['total_runs']:,} completed"
     told = [
         ("batch", about["batch"]),
         ("variant", about["variant"]),
@@ -120,6 +120,10 @@ def _defence(found: SummaryFigures) -> Iterator[str]:
     )
 
 
+_IGNORED = {"demoted_now": "voter just demoted", "duplicate": "voted so before"}
+"""Reasons that are not clear from their names."""
+
+
 def _social(found: SummaryFigures) -> Iterator[str]:
     social = found["social_dynamics"]
     yield from _title("The vote")
@@ -128,7 +132,7 @@ def _social(found: SummaryFigures) -> Iterator[str]:
         "demotions of others": social["demotions_of_others"],
         "votes counted": social["votes_counted"],
         **{
-            f"votes ignored: {reason.replace('_', ' ')}": count
+            f"votes ignored: {_IGNORED.get(reason) or reason.replace('_', ' ')}": count
             for reason, count in social["votes_ignored"].items()
         },
     }

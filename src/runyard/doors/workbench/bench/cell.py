@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runyard.doors.workbench.tape.file import Rows, places, read_rows
+from runyard.doors.workbench.tape.file import ThreadRows, places, read_rows
 from runyard.reports.result import Outcome
 from runyard.spec.outcome import ErrorInfo
 from runyard.spec.status import Status
 
 if TYPE_CHECKING:
     from runyard.doors.workbench.run.prepared import Prepared
-    from runyard.doors.workbench.run.program import Program
+    from runyard.doors.workbench.run.program import CellProgram
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Source:
     """Where a cell comes from: what is needed to read its checkpoints, and to fork it."""
 
     folder: Path  # of the batch
-    program: Program
+    program: CellProgram
     params: dict[str, Any]
 
 
@@ -160,13 +160,13 @@ class Cell:
         return checkpoints(self)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> ThreadRows:
         """Its checkpoints as they are stored."""
         for place in places(self.source.folder, self.task, self.attempt, self.worker):
             found = read_rows(place, self.thread_id)
             if found.checkpoints:
                 return found
-        return Rows([], [])
+        return ThreadRows([], [])
 
     @property
     def prepared(self) -> Prepared:

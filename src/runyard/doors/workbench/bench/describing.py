@@ -11,7 +11,7 @@ import msgspec
 
 from runyard.doors.workbench.bench.packing import Packer
 from runyard.doors.workbench.describe.cases import Case, read_cases
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.describe.variants import (
     Variant,
     check_nodes,
@@ -21,14 +21,14 @@ from runyard.doors.workbench.describe.variants import (
 from runyard.doors.workbench.graph.opening import Opened, open_graph
 from runyard.doors.workbench.graph.prints import print_of, print_of_graph
 from runyard.doors.workbench.run.cell import Cells, cell
-from runyard.doors.workbench.run.program import BY_VALUE, Local, Program
+from runyard.doors.workbench.run.program import BY_VALUE, CellProgram, Local
 from runyard.errors import BadSpec, BadTarget
 from runyard.spec.batch import Batch, batch
 from runyard.spec.codec import encode
 from runyard.spec.names import slug
 from runyard.spec.task import Target
 
-Registered = Mapping[str, Mapping[str, Any]]
+Implementations = Mapping[str, Mapping[str, Any]]
 """Implementations by node and name."""
 
 _REF = f"{cell.__module__}:{cell.__name__}"
@@ -38,7 +38,7 @@ _REF = f"{cell.__module__}:{cell.__name__}"
 class Bench:
     """A described bench."""
 
-    program: Program
+    program: CellProgram
     variants: Sequence[Variant]
     cases: Sequence[Case]
     axes: Mapping[str, list[dict[str, Any]]]  # the variants and cases as parameters
@@ -80,8 +80,8 @@ def describe(
     graph: Any,
     variants: Any,
     cases: Any,
-    settings: Settings,
-    registered: Registered,
+    settings: CellSettings,
+    registered: Implementations,
     store: Any = None,
 ) -> Bench:
     """Describe a bench; raises for everything that can be known to be wrong."""
@@ -107,7 +107,7 @@ def describe(
             )
         fixed["store"] = packer.reference(store, "store")
     case_axis = [_case(each, packer) for each in made]
-    program = Program(packer.objects, settings)
+    program = CellProgram(packer.objects, settings)
     for each in axis:
         program.prepared(each["graph"], each["nodes"])  # compiles, so that mistakes show here
     sources = packer.sources | described.by_name()
@@ -118,7 +118,9 @@ def describe(
 class _Describer:
     """Turns variants into parameters of tasks."""
 
-    def __init__(self, opened: Opened, graph: Any, registered: Registered, packer: Packer) -> None:
+    def __init__(
+        self, opened: Opened, graph: Any, registered: Implementations, packer: Packer
+    ) -> None:
         self._opened = opened
         self._graph = graph
         self._registered = registered
@@ -169,7 +171,7 @@ class _Describer:
         found = {}
         for reference in self._references:
             if not reference.startswith(BY_VALUE):
-                found[reference] = print_of(Program({}, Settings()).resolve(reference))
+                found[reference] = print_of(CellProgram({}, CellSettings()).resolve(reference))
         return found
 
     def _graph_reference(self, opened: Opened, variant: Variant) -> str:
@@ -195,7 +197,7 @@ class _Describer:
         if ":" not in value:
             raise BadSpec(f"the node {node!r} has no implementation {value!r}", hint=hint)
         try:
-            return Program({}, Settings()).resolve(value)
+            return CellProgram({}, CellSettings()).resolve(value)
         except BadTarget as error:
             raise BadSpec(
                 f"the node {node!r} has no implementation {value!r}: {error.message}", hint=hint

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from runyard.doors.workbench.evaluate.evaluators import Better, Evaluator
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
-from runyard.doors.workbench.evaluate.table import VariantSummary, Table
+from runyard.doors.workbench.evaluate.table import CellTable, VariantSummary
 from runyard.errors import UsageError
 from runyard.events import TaskEmitted, to_record
 from runyard.events.audit import AuditLog
@@ -67,12 +67,12 @@ class Evaluated:
         return events
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> CellTable:
         """The cells as numbers."""
         plan = self.result.recorded.plan
         assert isinstance(plan, Plan)
         most = max((cell.repetition for cell in self.cells), default=0)
-        return Table(self.cells, self.variants, self.cases, max(plan.replicates, most + 1))
+        return CellTable(self.cells, self.variants, self.cases, max(plan.replicates, most + 1))
 
     @property
     def metrics(self) -> list[str]:

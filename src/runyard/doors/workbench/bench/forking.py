@@ -9,11 +9,11 @@ from typing import Any, Literal
 import msgspec
 
 from runyard.doors.workbench.bench.cell import Cell, Checkpoint
-from runyard.doors.workbench.bench.describing import Bench, Registered, describe
+from runyard.doors.workbench.bench.describing import Bench, Implementations, describe
 from runyard.doors.workbench.describe.cases import Case
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.describe.variants import Variant, read_variant
-from runyard.doors.workbench.run.program import Program
+from runyard.doors.workbench.run.program import CellProgram
 from runyard.doors.workbench.travel.copying import root_before, up_to, with_state
 from runyard.doors.workbench.travel.history import finished, history, id_of, is_partial
 from runyard.errors import BadSpec, NotFound, UsageError
@@ -21,7 +21,7 @@ from runyard.events import EventBus, Notice
 from runyard.spec.names import did_you_mean
 
 How = Literal["go on", "stay", "answer"]
-Start = dict[str, Any]
+ForkStart = dict[str, Any]
 """Where a cell begins instead of at its input: rows of a thread, and what to do there."""
 
 
@@ -55,7 +55,7 @@ def begin_at(
     *,
     state: Mapping[str, Any] | None = None,
     changed: Collection[str] = (),
-) -> Start:
+) -> ForkStart:
     """Begin at a checkpoint of a cell; the tasks after it run again."""
     rows = cell.rows
     if not rows.checkpoints:
@@ -100,7 +100,7 @@ def nodes_changed(cell: Cell, variant: Any) -> set[str]:
     return {*read_variant(variant, cell.prepared.nodes).nodes, *cell.source.params["nodes"]}
 
 
-def where_it_paused(cell: Cell) -> Start:
+def where_it_paused(cell: Cell) -> ForkStart:
     """Begin where a cell was interrupted."""
     if cell.status != "interrupted":
         raise UsageError(
@@ -115,11 +115,11 @@ def where_it_paused(cell: Cell) -> Start:
 
 def describe_fork(
     cell: Cell,
-    start: Start,
+    start: ForkStart,
     variant: Any,
     answers: Any,
-    settings: Settings,
-    registered: Registered,
+    settings: CellSettings,
+    registered: Implementations,
 ) -> Bench:
     """The bench of one cell that begins at `start`, with the cell's own variant or another one."""
     source = cell.source
@@ -141,7 +141,7 @@ def describe_fork(
     settings = msgspec.structs.replace(settings, share_prefix=False)
     bench = describe(graph, [wanted], [case], settings, registered, params.get("store"))
     objects = {**program.objects, **bench.program.objects}
-    joined = Program(objects, settings)
+    joined = CellProgram(objects, settings)
     return replace(bench, program=joined, fixed={**bench.fixed, "start": start})
 
 

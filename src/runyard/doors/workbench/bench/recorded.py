@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from runyard.doors.workbench.bench.cell import Cell, Source
 from runyard.doors.workbench.bench.result import BenchResult
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.evaluate.scores import FILE, ScoreBook
-from runyard.doors.workbench.run.program import BY_VALUE, Program
+from runyard.doors.workbench.run.program import BY_VALUE, CellProgram
 from runyard.doors.workbench.run.session import thread_of
 from runyard.doors.workbench.tape.file import places
 from runyard.doors.workbench.tape.records import beside, read
@@ -31,8 +31,8 @@ def result_of(result: Result) -> BenchResult:
         if axis.role in ("variant", "case"):
             places = range(len(axis.values)) if order is None else order
             names[axis.role] = [str(axis.params(at)[axis.role]) for at in places]
-    settings = Settings(**plan.fixed["settings"])
-    return BenchResult(result, Program({}, settings), names["variant"], names["case"])
+    settings = CellSettings(**plan.fixed["settings"])
+    return BenchResult(result, CellProgram({}, settings), names["variant"], names["case"])
 
 
 def recorded_cell(yard: Yard, text: str) -> Cell:
@@ -44,7 +44,7 @@ def recorded_cell(yard: Yard, text: str) -> Cell:
     plan = _checked(result)
     outcome = result.outcome(int(number))
     folder = yard.batch_folder(name)
-    program = Program({}, Settings(**outcome.params["settings"]))
+    program = CellProgram({}, CellSettings(**outcome.params["settings"]))
     source = Source(folder, program, outcome.params)
     thread = thread_of(name, outcome.task, outcome.attempt)
     found = places(folder, outcome.task, outcome.attempt, outcome.worker)

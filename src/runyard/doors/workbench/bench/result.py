@@ -12,7 +12,7 @@ from typing import Any
 from runyard.doors.workbench.bench.cell import Cell, Source
 from runyard.doors.workbench.bench.evaluated import Evaluated
 from runyard.doors.workbench.evaluate.scores import metric_of
-from runyard.doors.workbench.run.program import Program
+from runyard.doors.workbench.run.program import CellProgram
 from runyard.doors.workbench.tape.records import read_all
 from runyard.errors import NotFound
 from runyard.reports.result import Result
@@ -24,7 +24,7 @@ class BenchResult(Evaluated):
     """The cells of a batch: variants outermost, then cases, then repetitions."""
 
     def __init__(
-        self, result: Result, program: Program, variants: Sequence[str], cases: Sequence[str]
+        self, result: Result, program: CellProgram, variants: Sequence[str], cases: Sequence[str]
     ) -> None:
         self.result = result  # the engine's, with statistics, failures and report
         self.variants = list(variants)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.events import Event, EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
@@ -21,7 +21,7 @@ from runyard.yard import Yard
 if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell, Checkpoint
     from runyard.doors.workbench.bench.describing import Bench
-    from runyard.doors.workbench.bench.forking import Start
+    from runyard.doors.workbench.bench.forking import ForkStart
 
 
 class Workbench:
@@ -210,7 +210,7 @@ class Workbench:
     def _travel(
         self,
         source: Cell,
-        start: Start,
+        start: ForkStart,
         variant: Any = None,
         answers: Any = (),
         timeout: Any = None,
@@ -225,7 +225,7 @@ class Workbench:
     # Inside
 
     def _describe(
-        self, graph: Any, variants: Any, cases: Any, settings: Settings, store: Any
+        self, graph: Any, variants: Any, cases: Any, settings: CellSettings, store: Any
     ) -> Bench:
         from runyard.doors.workbench.bench.describing import describe
         from runyard.doors.workbench.graph.carrying import let_graphs_travel
@@ -298,13 +298,13 @@ class Workbench:
 
 
 def _split(
-    given: Mapping[str, Any], usual: Settings | None = None
-) -> tuple[Settings, dict[str, Any]]:
-    """Settings of cells, and options of the engine."""
-    names = Settings.__struct_fields__
+    given: Mapping[str, Any], usual: CellSettings | None = None
+) -> tuple[CellSettings, dict[str, Any]]:
+    """CellSettings of cells, and options of the engine."""
+    names = CellSettings.__struct_fields__
     before = {} if usual is None else usual.to_data()
     own = {name: given[name] for name in names if name in given}
-    settings = Settings(**{**before, **own})
+    settings = CellSettings(**{**before, **own})
     return settings, {name: value for name, value in given.items() if name not in names}
 
 

@@ -17,7 +17,7 @@ RECURSION_LIMIT = 100
 """The most steps of a run; LangGraph's own limit is 10,007."""
 
 
-class Settings(msgspec.Struct, frozen=True):
+class CellSettings(msgspec.Struct, frozen=True):
     """What applies to all cells of a batch. Part of the batch's identity."""
 
     checkpoints: Checkpoints = "tape"
@@ -48,6 +48,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     def to_data(self) -> dict[str, Any]:
         """The settings that differ from their defaults."""
-        usual = Settings()
+        usual = CellSettings()
         given = msgspec.structs.asdict(self)
         return {name: value for name, value in given.items() if value != getattr(usual, name)}

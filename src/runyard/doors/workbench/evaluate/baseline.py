@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from runyard.doors.workbench.evaluate.scores import Rule
-from runyard.doors.workbench.evaluate.table import Table
+from runyard.doors.workbench.evaluate.scores import ScoreRule
+from runyard.doors.workbench.evaluate.table import CellTable
 from runyard.errors import UsageError
 from runyard.format import count, listed, show
 from runyard.spaces import read_text, whole_file
@@ -32,7 +32,7 @@ _NOISE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CaseChange:
     """A case of a variant that scores otherwise than in the baseline."""
 
     variant: str
@@ -53,8 +53,8 @@ class Change:
 class Changes:
     """What is different from the baseline."""
 
-    worse: list[Change]
-    improved: list[Change]
+    worse: list[CaseChange]
+    improved: list[CaseChange]
     added: list[str]  # `variant on case` that the baseline does not have
     removed: list[str]  # that it has, and this bench has not
     comparisons: list[Comparison]  # of each variant and score with its baseline
@@ -94,12 +94,12 @@ class Changes:
         }
 
 
-def baseline_of(table: Table, rules: Mapping[str, Rule], batch: str) -> dict[str, Any]:
+def baseline_of(table: CellTable, rules: Mapping[str, ScoreRule], batch: str) -> dict[str, Any]:
     """The content of a baseline file."""
     return {
         "format": FORMAT,
         "batch": batch,
-        "scores": {name: asdict(rules.get(name, Rule())) for name in table.scores},
+        "scores": {name: asdict(rules.get(name, ScoreRule())) for name in table.scores},
         "cells": {
             variant: {case: _entry(table, v, c) for c, case in enumerate(table.cases)}
             for v, variant in enumerate(table.variants)
@@ -147,7 +147,7 @@ def keep_for_report(folder: Path, path: Path, changes: Changes | None) -> None:
 
 def changes_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> Changes:
     """What is different in `now` from a baseline."""
-    rules = {name: Rule(**rule) for name, rule in (before["scores"] | now["scores"]).items()}
+    rules = {name: ScoreRule(**rule) for name, rule in (before["scores"] | now["scores"]).items()}
     worse, improved = [], []
     for variant, case, old, new in _both(before["cells"], now["cells"]):
         for change, rule in _changes(variant, case, old, new, rules):
@@ -166,7 +166,7 @@ def changes_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> Changes:
     )
 
 
-def _entry(table: Table, variant: int, case: int) -> dict[str, Any]:
+def _entry(table: CellTable, variant: int, case: int) -> dict[str, Any]:
     status = table.status[variant, case]
     scores = {}
     for name in table.scores:
@@ -181,17 +181,17 @@ def _changes(
     case: str,
     old: Mapping[str, Any],
     new: Mapping[str, Any],
-    rules: Mapping[str, Rule],
-) -> Iterator[tuple[Change, Rule]]:
+    rules: Mapping[str, ScoreRule],
+) -> Iterator[tuple[CaseChange, ScoreRule]]:
     shares = [entry["completed"] / entry["of"] for entry in (old, new)]
-    yield Change(variant, case, "completed", *shares), Rule()
+    yield CaseChange(variant, case, "completed", *shares), ScoreRule()
     for name, rule in rules.items():
         if rule.tolerance is not None and name in old["scores"]:
             values = old["scores"][name], new["scores"].get(name)
-            yield Change(variant, case, name, *values, tolerance=rule.tolerance), rule
+            yield CaseChange(variant, case, name, *values, tolerance=rule.tolerance), rule
 
 
-def _direction(change: Change, rule: Rule) -> int:
+def _direction(change: CaseChange, rule: ScoreRule) -> int:
     """-1 if it got worse. A score that is missing now can't be told from a worse one."""
     if change.before is None or change.after is None:
         return (change.after is not None) - (change.before is not None)
@@ -203,7 +203,7 @@ def _direction(change: Change, rule: Rule) -> int:
 
 
 def _comparisons(
-    before: Mapping[str, Any], now: Mapping[str, Any], rules: Mapping[str, Rule]
+    before: Mapping[str, Any], now: Mapping[str, Any], rules: Mapping[str, ScoreRule]
 ) -> Iterator[Comparison]:
     """Each variant with its baseline, on the cases that both have."""
     for variant in now["cells"]:

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from runyard.doors.workbench.evaluate.table import Table
+from runyard.doors.workbench.evaluate.table import CellTable
 from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.comparing import Compared, CompareOptions, compare_each
@@ -39,7 +39,7 @@ class BenchGate(GateVerdict):
 
 
 def judge(
-    table: Table,
+    table: CellTable,
     gates: Sequence[str],
     metric: str | None = None,
     **options: Unpack[CompareOptions],
@@ -62,7 +62,7 @@ def judge(
 
 
 def _judged(
-    table: Table,
+    table: CellTable,
     conditions: dict[str, Condition],
     metric: str | None,
     failed_as: float | None,
@@ -76,7 +76,7 @@ def _judged(
     return judges.judge(compared)
 
 
-def _notes(table: Table, condition: Condition) -> list[str]:
+def _notes(table: CellTable, condition: Condition) -> list[str]:
     names = [name for name in table.scores if name in str(condition)]
     if not names:
         return []

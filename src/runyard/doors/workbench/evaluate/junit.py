@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from runyard.doors.workbench.evaluate.gates import BenchGate
-from runyard.doors.workbench.evaluate.table import Table
+from runyard.doors.workbench.evaluate.table import CellTable
 from runyard.format import show
 from runyard.spaces import whole_file
 
@@ -36,7 +36,7 @@ def write_junit(path: Path, *args: Any, **options: Any) -> None:
 def junit(
     name: str,
     cells: Iterable[Any],
-    table: Table,
+    table: CellTable,
     *,
     gates: Sequence[BenchGate] = (),
     passing: float | None = None,

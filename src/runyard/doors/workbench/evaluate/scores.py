@@ -31,7 +31,7 @@ AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ScoreRule:
     """How scores of an evaluator are compared with earlier ones."""
 
     better: Better = "higher"
@@ -43,7 +43,7 @@ class ScoreBook:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.rules: dict[str, Rule] = {}  # by evaluator, in the order of evaluation
+        self.rules: dict[str, ScoreRule] = {}  # by evaluator, in the order of evaluation
         self._cells: dict[str, dict[str, dict[str, Any]]] = {}
         if path.is_file():
             self._load()
@@ -53,7 +53,7 @@ class ScoreBook:
             found = json.loads(self._path.read_text(encoding="utf-8"))
             if found["format"] != FORMAT:
                 raise ValueError(f"its format is {found['format']}")
-            self.rules = {name: Rule(**rule) for name, rule in found["evaluators"].items()}
+            self.rules = {name: ScoreRule(**rule) for name, rule in found["evaluators"].items()}
             self._cells = found["cells"]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise StoreError(
@@ -78,7 +78,7 @@ class ScoreBook:
         """
         news = []
         for evaluator in evaluators:
-            self.rules[evaluator.name] = Rule(evaluator.better, evaluator.tolerance)
+            self.rules[evaluator.name] = ScoreRule(evaluator.better, evaluator.tolerance)
             wanted = []
             for cell in cells:
                 key = _key(evaluator, cell)

@@ -1,6 +1,6 @@
 """The cells of a bench as a table of numbers: variants × cases × repetitions.
 
-    cells ──▶ Table ──┬─▶ summaries: means, pass rates, pass@k
+    cells ──▶ CellTable ──┬─▶ summaries: means, pass rates, pass@k
                       └─▶ Groups of the engine ──▶ comparisons, gates
 
 Where a case has several repetitions, its value is their mean: what is uncertain about a variant is
@@ -74,7 +74,7 @@ class VariantSummary:
         }  # fmt: skip
 
 
-class Table:
+class CellTable:
     """The cells of a bench by variant, case and repetition; a cell that is not there is NaN."""
 
     def __init__(
@@ -215,7 +215,7 @@ class Table:
 class _VariantPart(Part):
     """The cells of one variant, as the engine compares them."""
 
-    def __init__(self, table: Table, at: int, failed_as: float | None) -> None:
+    def __init__(self, table: CellTable, at: int, failed_as: float | None) -> None:
         self._table = table
         self._at = at
         self._failed_as = failed_as

@@ -25,7 +25,7 @@ Visit = tuple[str, float, float | None]
 
 
 @dataclass
-class Paths:
+class VisitGraph:
     """The visits of several cells."""
 
     cells: int = 0
@@ -34,9 +34,9 @@ class Paths:
     columns: dict[str, int] = field(default_factory=dict)  # by node: the step of its first visit
 
 
-def paths_of(cells: Iterable[Sequence[Visit]]) -> Paths:
+def paths_of(cells: Iterable[Sequence[Visit]]) -> VisitGraph:
     """The paths of cells, each by its visits."""
-    found = Paths()
+    found = VisitGraph()
     for visits in cells:
         found.cells += 1
         own = [visit for visit in visits if INNER not in visit[0]]
@@ -72,7 +72,7 @@ def steps_of(visits: Sequence[Visit]) -> list[set[str]]:
     return steps
 
 
-def _add_inner(found: Paths, visits: Sequence[Visit]) -> None:
+def _add_inner(found: VisitGraph, visits: Sequence[Visit]) -> None:
     last: dict[str, str] = {}
     for name, _, _ in visits:
         parent, _, inner = name.rpartition(INNER)
@@ -84,7 +84,7 @@ def _add_inner(found: Paths, visits: Sequence[Visit]) -> None:
         last[parent] = name
 
 
-def drawing(paths: Paths, title: str) -> Html:
+def drawing(paths: VisitGraph, title: str) -> Html:
     """The graph: nodes by step from left to right, edges as wide as they are frequent."""
     rows: dict[int, list[str]] = defaultdict(list)
     order = {name: at for at, name in enumerate([START, *paths.visits, END])}
@@ -117,7 +117,7 @@ def drawing(paths: Paths, title: str) -> Html:
     )
 
 
-def _node(name: str, place: tuple[float, float], paths: Paths) -> Html:
+def _node(name: str, place: tuple[float, float], paths: VisitGraph) -> Html:
     x, y = place
     if name in (START, END):
         middle = f"{x + (_WIDE - 18 if name == START else 18):g}"
@@ -170,7 +170,7 @@ def _edge(
     )  # fmt: skip
 
 
-def _spoken(paths: Paths) -> str:
+def _spoken(paths: VisitGraph) -> str:
     return ", ".join(f"{a} to {b} {times:,} times" for (a, b), times in sorted(paths.edges.items()))
 
 

@@ -1,7 +1,7 @@
 """One cell as a task of a batch.
 
-    parameters ──▶ Program ──▶ graph of the variant ──▶ Drive ──▶ value: status, output, state
-                                  └── Tape, Watch ──▶ the worker's tape file: checkpoints, record
+    parameters ──▶ CellProgram ──▶ graph of the variant ──▶ Drive ──▶ value: status, output, state
+                                       └──▶ Tape, CellWatch ──▶ the worker's files
 
 The value is what the digest covers. The tape is flushed before the value is returned, and so before
 the outcome is recorded. LangGraph is loaded with this module and not later, since what its import
@@ -18,9 +18,9 @@ from functools import lru_cache, update_wrapper
 from typing import Any
 
 from runyard.attempt.context import Context
-from runyard.doors.workbench.describe.settings import Settings
-from runyard.doors.workbench.run.program import Local, Program
-from runyard.doors.workbench.run.session import Session
+from runyard.doors.workbench.describe.settings import CellSettings
+from runyard.doors.workbench.run.program import CellProgram, Local
+from runyard.doors.workbench.run.session import CellSession
 from runyard.spec.codec import decode, encode
 
 
@@ -40,7 +40,7 @@ cell.as_coroutine = as_coroutine  # type: ignore[attr-defined]
 class Cells:
     """The same for graphs and cases that can't be found by name: they travel with it."""
 
-    def __init__(self, program: Program | Local) -> None:
+    def __init__(self, program: CellProgram | Local) -> None:
         self._program = program
         update_wrapper(self, cell)
         vars(self).pop("as_coroutine", None)
@@ -58,19 +58,19 @@ class Cells:
         return _coroutine(self.program, ctx, params)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CellProgram:
         """What it runs."""
         found = self._program
         return found.program if isinstance(found, Local) else found
 
 
 @lru_cache(8)
-def _by_name(settings: bytes) -> Program:
-    return Program({}, Settings(**decode(settings)))
+def _by_name(settings: bytes) -> CellProgram:
+    return CellProgram({}, CellSettings(**decode(settings)))
 
 
-def _run(program: Program, ctx: Context, params: Mapping[str, Any]) -> dict[str, Any]:
-    session = Session(program, ctx, params)
+def _run(program: CellProgram, ctx: Context, params: Mapping[str, Any]) -> dict[str, Any]:
+    session = CellSession(program, ctx, params)
     if not session.is_async:
         return session.run()
     if not _on_loop():
@@ -82,9 +82,9 @@ def _run(program: Program, ctx: Context, params: Mapping[str, Any]) -> dict[str,
 
 
 def _coroutine(
-    program: Program, ctx: Context, params: Mapping[str, Any]
+    program: CellProgram, ctx: Context, params: Mapping[str, Any]
 ) -> Coroutine[Any, Any, Any] | None:
-    session = Session(program, ctx, params)
+    session = CellSession(program, ctx, params)
     return session.arun() if session.is_async else None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.types import Command, Interrupt
 
 from runyard.doors.workbench.run.prepared import Prepared
-from runyard.doors.workbench.run.watch import Watch
+from runyard.doors.workbench.run.watch import CellWatch
 
 _PAUSE = "__interrupt__"
 
@@ -24,7 +24,7 @@ class Drive:
         self,
         prepared: Prepared,
         graph: Any,
-        watch: Watch,
+        watch: CellWatch,
         *,
         first: Any,
         config: dict[str, Any],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runyard import modes
-from runyard.doors.workbench.tape.file import Rows
+from runyard.doors.workbench.tape.file import ThreadRows
 from runyard.spec.codec import decode, encode
 
 FOLDER = "prefixes"
@@ -28,7 +28,7 @@ PAUSE = 0.01
 class Prefix(NamedTuple):
     """What a prefix came to."""
 
-    rows: Rows
+    rows: ThreadRows
     record: dict[str, Any]  # visited nodes, times and tokens
 
 
@@ -45,7 +45,7 @@ class SharedPrefix:
         """The prefix, if it was run."""
         with suppress(FileNotFoundError):
             rows, record = decode(self._path.read_bytes())
-            return Prefix(Rows.unpack(rows), record)
+            return Prefix(ThreadRows.unpack(rows), record)
         return None
 
     def write(self, prefix: Prefix) -> None:

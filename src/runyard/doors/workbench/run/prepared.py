@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from langgraph.pregel import Pregel
 
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.graph.opening import (
     has_breakpoints,
     has_subgraphs,
@@ -28,7 +28,7 @@ class Prepared:
     has_breakpoints: bool
 
     @classmethod
-    def of(cls, given: Any, nodes: Mapping[str, Any], settings: Settings) -> Self:
+    def of(cls, given: Any, nodes: Mapping[str, Any], settings: CellSettings) -> Self:
         """Open a graph and replace some of its nodes."""
         graph = open_graph(given).build(nodes, strict=settings.strict)
         if settings.breakpoints == "ignore":

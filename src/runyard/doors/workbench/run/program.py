@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runyard.attempt.load import load_object
-from runyard.doors.workbench.describe.settings import Settings
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.spec.codec import encode
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ HOLDER = "runyard:by-value"
 """The key of a dict that stands for such an object among a task's parameters."""
 
 
-class Program:
+class CellProgram:
     """Turns references into objects, and variants into graphs that are ready to run."""
 
-    def __init__(self, objects: Mapping[str, Any], settings: Settings) -> None:
+    def __init__(self, objects: Mapping[str, Any], settings: CellSettings) -> None:
         self.objects = dict(objects)
         self.settings = settings
         self.root: str | None = None  # the project's folder; None: the current one
@@ -83,10 +83,10 @@ class Program:
         return InMemoryStore()
 
 
-_here: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+_here: weakref.WeakValueDictionary[int, CellProgram] = weakref.WeakValueDictionary()
 
 
-def found_here(number: int) -> Program:
+def found_here(number: int) -> CellProgram:
     """The program that `as_local` was called for."""
     return _here[number]
 
@@ -94,7 +94,7 @@ def found_here(number: int) -> Program:
 class Local:
     """A program of this process, which is found again instead of copied."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CellProgram) -> None:
         self.program = program
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[int]]:

@@ -14,15 +14,15 @@ from runyard.attempt.context import Context
 from runyard.doors.workbench.graph.checking import WATCH
 from runyard.doors.workbench.run.drive import Drive
 from runyard.doors.workbench.run.prefix import Prefix, SharedPrefix
-from runyard.doors.workbench.run.program import Program
+from runyard.doors.workbench.run.program import CellProgram
 from runyard.doors.workbench.run.values import Recorder
-from runyard.doors.workbench.run.watch import Watch
+from runyard.doors.workbench.run.watch import CellWatch
 from runyard.doors.workbench.tape import records
 from runyard.doors.workbench.tape.file import (
     ALONE,
     FOLDER,
     SUFFIX,
-    Rows,
+    ThreadRows,
     close_files,
     open_file,
 )
@@ -42,10 +42,10 @@ def thread_of(batch: str, task: int, attempt: int) -> str:
     return f"{batch}/{task}/{attempt}"
 
 
-class Session:
+class CellSession:
     """One attempt at a cell. It is entered around the run, and writes what is known at its end."""
 
-    def __init__(self, program: Program, ctx: Context, params: Mapping[str, Any]) -> None:
+    def __init__(self, program: CellProgram, ctx: Context, params: Mapping[str, Any]) -> None:
         self._ctx = ctx
         self._program = program
         self._params = params
@@ -53,7 +53,7 @@ class Session:
         self._prepared = program.prepared(params["graph"], params.get("nodes", {}))
         self.is_async = self._prepared.is_async
         self._thread = thread_of(ctx.batch, ctx.task, ctx.attempt)
-        self._watch = Watch()
+        self._watch = CellWatch()
         self._stack = ExitStack()
         self._has_prefix = False
 
@@ -151,7 +151,7 @@ class Session:
         start = self._params.get("start")
         if start is not None:
             assert self._tape is not None
-            self._tape.load(Rows.unpack(start["rows"]))
+            self._tape.load(ThreadRows.unpack(start["rows"]))
         if start is not None or self._has_prefix:
             self._begin_there(drive, graph, start or {"how": "go on"})
         return drive
@@ -221,7 +221,7 @@ class Session:
     def _follow(self, prefix: Prefix) -> None:
         assert self._tape is not None
         self._tape.load(prefix.rows)
-        self._watch = Watch()
+        self._watch = CellWatch()
         self._watch.follow(prefix.record)
         self._has_prefix = True
 

@@ -38,7 +38,7 @@ class Visit:
         self.inner: list[Visit] = []
 
 
-class Watch:
+class CellWatch:
     """Follows a run by its stream."""
 
     def __init__(self) -> None:

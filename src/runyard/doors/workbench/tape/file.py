@@ -78,7 +78,7 @@ class WriteRow(NamedTuple):
     value: bytes
 
 
-class Rows(NamedTuple):
+class ThreadRows(NamedTuple):
     """The rows of a thread."""
 
     checkpoints: Sequence[CheckpointRow]
@@ -89,7 +89,7 @@ class Rows(NamedTuple):
         return encode([[list(row) for row in part] for part in self])
 
     @classmethod
-    def unpack(cls, data: bytes) -> Rows:
+    def unpack(cls, data: bytes) -> ThreadRows:
         """The inverse of `pack`."""
         checkpoints, writes = decode(data)
         return cls([CheckpointRow(*row) for row in checkpoints], [WriteRow(*row) for row in writes])
@@ -109,7 +109,7 @@ class TapeFile:
         self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
         self.inode = path.stat().st_ino
 
-    def write(self, thread: str, rows: Rows, *, first: bool) -> None:
+    def write(self, thread: str, rows: ThreadRows, *, first: bool) -> None:
         """Add rows of a thread in one transaction; with `first`, instead of those it has."""
         with self._lock:
             run = self._connection.execute
@@ -180,7 +180,7 @@ def places(batch: Path, task: int, attempt: int, worker: int) -> list[Path]:
     ]
 
 
-def read_rows(path: Path, thread: str) -> Rows:
+def read_rows(path: Path, thread: str) -> ThreadRows:
     """The rows of a thread."""
     found = _read(
         path,
@@ -190,7 +190,9 @@ def read_rows(path: Path, thread: str) -> Rows:
         "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value "
         "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
     )
-    return Rows([CheckpointRow(*row) for row in found[0]], [WriteRow(*row) for row in found[1]])
+    return ThreadRows(
+        [CheckpointRow(*row) for row in found[0]], [WriteRow(*row) for row in found[1]]
+    )
 
 
 def _read(path: Path, thread: str | None, *queries: str) -> list[list[Any]]:

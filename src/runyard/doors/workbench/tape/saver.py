@@ -22,7 +22,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from runyard.doors.workbench.tape.file import CheckpointRow, Rows, TapeFile, WriteRow
+from runyard.doors.workbench.tape.file import CheckpointRow, TapeFile, ThreadRows, WriteRow
 from runyard.doors.workbench.tape.serde import StrictSerializer
 
 SECONDS = 1.0
@@ -51,7 +51,7 @@ class Tape(BaseCheckpointSaver[str]):
 
     # What the bench does with it
 
-    def load(self, rows: Rows) -> None:
+    def load(self, rows: ThreadRows) -> None:
         """Begin with these rows, which count as written by this cell."""
         for row in rows.checkpoints:
             self._checkpoints[row.ns, row.id] = row
@@ -61,11 +61,11 @@ class Tape(BaseCheckpointSaver[str]):
             self._new_writes.append(write)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> ThreadRows:
         """All rows, as they are stored."""
         with self._lock:
             writes = [row for each in self._writes.values() for row in each.values()]
-            return Rows(list(self._checkpoints.values()), writes)
+            return ThreadRows(list(self._checkpoints.values()), writes)
 
     @property
     def count(self) -> int:
@@ -79,7 +79,7 @@ class Tape(BaseCheckpointSaver[str]):
         with self._lock:
             if not self._news and not self._new_writes:
                 return
-            rows = Rows(self._news, self._new_writes)
+            rows = ThreadRows(self._news, self._new_writes)
             self._file.write(self.thread, rows, first=self._first)
             self._news, self._new_writes, self._first = [], [], False
             self._flushed = time.monotonic()

@@ -13,13 +13,13 @@ from typing import Any
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from runyard.doors.workbench.tape.file import CheckpointRow, Rows
+from runyard.doors.workbench.tape.file import CheckpointRow, ThreadRows
 from runyard.doors.workbench.tape.serde import StrictSerializer
 
 _serde = StrictSerializer()
 
 
-def up_to(rows: Rows, checkpoint: str, keep: Collection[str] = ()) -> Rows:
+def up_to(rows: ThreadRows, checkpoint: str, keep: Collection[str] = ()) -> ThreadRows:
     """The rows up to a checkpoint of the graph itself.
 
     What its tasks wrote after it is left out, so that they run again, but for the tasks in `keep`.
@@ -30,12 +30,12 @@ def up_to(rows: Rows, checkpoint: str, keep: Collection[str] = ()) -> Rows:
         for row in rows.writes
         if row.id < checkpoint or (row.id == checkpoint and (row.ns or row.task in keep))
     ]
-    return Rows(checkpoints, writes)
+    return ThreadRows(checkpoints, writes)
 
 
 def with_state(
-    rows: Rows, checkpoint: str, state: Mapping[str, Any], channels: Mapping[str, Any]
-) -> Rows:
+    rows: ThreadRows, checkpoint: str, state: Mapping[str, Any], channels: Mapping[str, Any]
+) -> ThreadRows:
     """The rows with other values of the state at a checkpoint. Reducers are not applied."""
 
     def changed(row: CheckpointRow) -> CheckpointRow:
@@ -50,10 +50,10 @@ def with_state(
         kind, data = _serde.dumps_typed(found)
         return row._replace(type=kind, checkpoint=data)
 
-    return Rows([changed(row) for row in rows.checkpoints], rows.writes)
+    return ThreadRows([changed(row) for row in rows.checkpoints], rows.writes)
 
 
-def root_before(rows: Rows, checkpoint: str) -> str | None:
+def root_before(rows: ThreadRows, checkpoint: str) -> str | None:
     """The graph's own checkpoint under which a subgraph made one."""
     if not any(row.ns and row.id == checkpoint for row in rows.checkpoints):
         return None

@@ -8,11 +8,11 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from runyard.doors.workbench.run.prepared import Prepared
-from runyard.doors.workbench.tape.file import Rows
+from runyard.doors.workbench.tape.file import ThreadRows
 from runyard.doors.workbench.tape.saver import Tape
 
 
-def history(prepared: Prepared, thread: str, rows: Rows) -> list[StateSnapshot]:
+def history(prepared: Prepared, thread: str, rows: ThreadRows) -> list[StateSnapshot]:
     """The graph's own checkpoints, oldest first; those of subgraphs are not among them."""
     tape = Tape(thread)
     tape.load(rows)
