@@ -12,6 +12,7 @@ from bench_kit import bench
 from llm_server import ModelServer
 
 from runyard.doors.workbench import Case, Judge, PairJudge, Workbench
+from runyard.errors import BadSpec, NotFound
 from runyard.events import TaskEmitted
 from runyard.events.audit import verify
 from runyard.llm import Client
@@ -38,6 +39,9 @@ def test_scores_with_reasons_are_in_cells_matrix_and_comparison(bench: Workbench
     assert result.matrix("correct") == {
         A: {f"case-{n}": 1.0 for n in range(4)}, B: {f"case-{n}": 0.0 for n in range(4)}
     }  # fmt: skip
+    with pytest.raises(NotFound, match="did you mean 'correct'"):
+        result.matrix("corect")
+    assert result.matrix("interrupted")[A] == dict.fromkeys(result.cases, 0.0)
     first, second = result.summaries("correct")
     assert (first.mean, first.scored, first.passed.value) == (1.0, 4, 1.0)
     assert second.mean == 0.0
@@ -75,8 +79,6 @@ def test_new_scores_are_events_of_their_cells(bench: Workbench) -> None:
 
 
 def test_an_evaluator_with_a_mistake_is_refused_before_anything_runs(bench: Workbench) -> None:
-    from runyard.errors import BadSpec
-
     with pytest.raises(BadSpec, match="'wrong'"):
         bench.run_batch(
             graphs.qa, VARIANTS, CASES, evaluators={"x": lambda outputs, wrong: 1}, name="none"

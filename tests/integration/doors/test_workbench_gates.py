@@ -71,6 +71,9 @@ def test_a_gate_that_fails_gives_exit_code_4(
     assert shown.code == 4
     assert "gate failed: baseline: correct = 0.5 >= 0.8: no" in shown.out
     assert "pass@2" in shown.out
+    cell = json.loads(call(capfd, "workbench", "show", "example/0", "--json").out)
+    assert cell["scores"] == {"correct": 1.0, "path": 1.0}
+    assert "correct" in call(capfd, "workbench", "show", "example/0").out
 
 
 def test_a_condition_that_can_not_be_read_is_refused_before_anything_runs(
@@ -78,6 +81,10 @@ def test_a_condition_that_can_not_be_read_is_refused_before_anything_runs(
 ) -> None:
     assert run(capfd, "--gate", "correct >")[0] == 2
     assert not (there / ".runyard").exists()
+    code, told = run(capfd, "--gate", "corect >= 1")
+    assert code == 2
+    assert "did you mean correct" in told["error"]["hint"]
+    assert call(capfd, "results", "example").code == 5
 
 
 def test_a_baseline_is_written_and_what_got_worse_is_named(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from bench_cells import FakeCell
 
+from runyard.doors.workbench.evaluate.costs import cost_of
 from runyard.doors.workbench.evaluate.evaluators import Score, read_evaluators
 from runyard.doors.workbench.evaluate.ready import (
     Cost,
@@ -239,3 +241,16 @@ def test_limits_and_what_is_unknown() -> None:
 def test_options_that_make_no_sense_are_refused(make: Any) -> None:
     with pytest.raises(BadSpec):
         make()
+
+
+def test_the_cost_of_a_cell_needs_every_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[models.known]\ninput = 1.0\ncached = 0.5\noutput = 2.0\n")
+    monkeypatch.setenv("RUNYARD_PRICES", str(prices))
+    tokens = {"input_tokens": 1_000_000, "output_tokens": 500_000}
+    assert cost_of({"known": tokens}) == 2.0
+    assert cost_of({"known": {**tokens, "input_token_details": {"cache_read": 400_000}}}) == 1.8
+    assert cost_of({"known": tokens, "other": tokens}) is None
+    assert cost_of({}) is None

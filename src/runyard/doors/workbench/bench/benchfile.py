@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,29 @@ class BenchFile(msgspec.Struct, frozen=True):
             **self.settings, **self.options,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
-        evaluators: Any = self.evaluators
-        if isinstance(evaluators, Mapping):
-            evaluators = {name: named(each, os.getcwd()) for name, each in evaluators.items()}
+        evaluators = self._evaluators()
         return bench.run_batch(
             self.graph, self.variants, self.cases, evaluators=evaluators or None, **{**own, **given}
         )
+
+    def check(self, bench: Workbench, gates: Sequence[str]) -> None:
+        """Refuse gates that name what the bench will not have, before it runs."""
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+        from runyard.doors.workbench.evaluate.gates import check
+
+        if gates:
+            evaluators = read_evaluators(self._evaluators())
+            check(gates, self.labels(bench)[0], [each.name for each in evaluators])
 
     def labels(self, bench: Workbench) -> tuple[list[str], list[str]]:
         """The names of its variants and cases; refuses what `run` would refuse."""
         self._register(bench)
         return bench.labels(self.graph, self.variants, self.cases, **self.settings)
+
+    def _evaluators(self) -> Any:
+        if not isinstance(self.evaluators, Mapping):
+            return self.evaluators
+        return {name: named(each, os.getcwd()) for name, each in self.evaluators.items()}
 
     def _register(self, bench: Workbench) -> None:
         for node, names in self.implementations.items():

@@ -79,8 +79,9 @@ class BenchResult(Evaluated):
     def matrix(self, metric: str) -> dict[str, dict[str, float | None]]:
         """A metric's mean over repetitions, by variant and case; None where it is missing.
 
-        A metric is a score's name, or one of latency, tokens, cost and retries.
+        A metric is a score's name, or one of latency, tokens, cost, retries and interrupted.
         """
+        self.table.check(metric)
         return {
             variant: {case: self._mean(metric, variant, case) for case in self.cases}
             for variant in self.variants

@@ -78,10 +78,12 @@ def run(
         return EXIT_FAILED
     with session.yard(create=True) as yard:
         show_notices(session, yard, progress=given["progress"])
+        workbench = Workbench(yard=yard)
+        found.check(workbench, checks.gates)
         made: list[BenchResult] = []
 
         def start() -> Any:
-            made.append(found.run(Workbench(yard=yard), **given))
+            made.append(found.run(workbench, **given))
             return made[0].result
 
         def answer(session: Session, result: Result) -> int:

@@ -7,19 +7,20 @@ named; a variant without any score meets no condition about it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
-from runyard.doors.workbench.evaluate.table import CellTable
+from runyard.doors.workbench.evaluate.table import CellTable, metrics_with
 from runyard.errors import UsageError
 from runyard.format import count
 from runyard.reports.comparing import Compared, CompareOptions, compare_each
 from runyard.reports.gates import Gates, GateVerdict
 from runyard.spec.status import COMPLETED
-from runyard.stats.conditions import Condition, parse
+from runyard.stats.compare_many import matches
+from runyard.stats.conditions import Condition, Scope, parse
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,15 @@ class BenchGate(GateVerdict):
     def to_data(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
         return {**super().to_data(), "notes": list(self.notes)}
+
+
+def check(gates: Iterable[str], variants: Sequence[str], scores: Sequence[str]) -> None:
+    """Refuse gates that can't be read, or name what a bench will not have."""
+    metric = scores[0] if len(scores) == 1 else None
+    pairs = matches(variants) if metric is not None else []
+    scope = Scope(variants, metrics_with(scores), pairs, metric)
+    for gate in gates:
+        parse(gate).within(scope)
 
 
 def judge(

@@ -140,15 +140,20 @@ def _key(evaluator: Evaluator, cell: Any) -> str | None:
 
 
 def metric_of(cell: Any, metric: str) -> float | None:
-    """A cell's score of this name, or what was measured: latency, tokens, cost or retries."""
+    """A cell's score of this name, or what is known of every cell."""
     scores: Mapping[str, float | None] = cell.scores
     if metric in scores:
         return scores[metric]
+    if metric == INTERRUPTED:
+        return float(cell.status == "interrupted")
     if metric not in MEASURED or cell.status == "cancelled":
         return None
     found = getattr(cell, metric)
     return None if found is None else float(found)
 
+
+INTERRUPTED = "interrupted"
+"""1 for an interrupted cell: a metric, so that a gate can say `interrupted == 0`."""
 
 MEASURED = ("latency", "tokens", "cost", "retries")
 """The metrics that every cell has."""

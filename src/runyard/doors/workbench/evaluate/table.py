@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from runyard.doors.workbench.evaluate.scores import MEASURED, metric_of
+from runyard.doors.workbench.evaluate.scores import INTERRUPTED, MEASURED, metric_of
 from runyard.errors import NotFound
 from runyard.reports.comparing import Array, Floats, Groups, Part
 from runyard.spec.names import did_you_mean
@@ -27,9 +27,6 @@ from runyard.spec.status import CANCELLED, COMPLETED, FAILED
 from runyard.stats.intervals import Interval, Rate, t_interval, wilson
 from runyard.stats.moments import Moments
 from runyard.stats.passes import over_cases
-
-INTERRUPTED_METRIC = "interrupted"
-"""1 for an interrupted cell: a metric, so that a gate can say `interrupted == 0`."""
 
 _INTERRUPTED = 254
 _CODES = {
@@ -99,7 +96,7 @@ class CellTable:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The scores, what every cell has, and whether it was interrupted."""
-        return tuple(dict.fromkeys((*self.scores, *MEASURED, INTERRUPTED_METRIC)))
+        return metrics_with(self.scores)
 
     def check(self, metric: str) -> str:
         """Refuse a metric that no cell has."""
@@ -113,17 +110,14 @@ class CellTable:
     def values(self, metric: str) -> Floats:
         """A metric of every cell; NaN where it has none."""
         if metric not in self._values:
-            if metric == INTERRUPTED_METRIC and metric not in self.scores:
-                made = np.where(self.status == 0, np.nan, self.status == _INTERRUPTED)
-            else:
-                found = [metric_of(cell, metric) for cell in self._cells]
-                made = self._placed([math.nan if v is None else v for v in found], np.nan)
-            self._values[metric] = made
+            found = [metric_of(cell, metric) for cell in self._cells]
+            placed = self._placed([math.nan if v is None else v for v in found], np.nan)
+            self._values[metric] = placed
         return self._values[metric]
 
     def is_rate(self, metric: str) -> bool:
         """Whether every value is 0 or 1, so that cells pass or fail."""
-        if metric not in (*self.scores, INTERRUPTED_METRIC):
+        if metric not in (*self.scores, INTERRUPTED):
             return False
         values = self.values(metric)
         values = values[~np.isnan(values)]
@@ -210,6 +204,11 @@ class CellTable:
         made = np.full(shape, missing, dtype=np.uint8 if missing == 0 else np.float64)
         made[self._at] = values
         return made
+
+
+def metrics_with(scores: Iterable[str]) -> tuple[str, ...]:
+    """The metrics of a bench with these scores."""
+    return tuple(dict.fromkeys((*scores, *MEASURED, INTERRUPTED)))
 
 
 class _VariantPart(Part):
