@@ -17,6 +17,8 @@ from runyard.reports.html.blocks import number
 _LONGEST = 2_000
 _LINE = 160
 _MOST_REPETITIONS = 20
+_MOST_CELLS = 2_000
+"""About how many cells are shown in all; each field shows one at least."""
 
 
 def field_id(variant: int, case: int) -> str:
@@ -31,9 +33,10 @@ def cell_articles(found: BenchResult, context: ReportContext) -> Iterator[Html]:
     fields: dict[tuple[str, str], list[Cell]] = {}
     for cell in found.cells:
         fields.setdefault((cell.variant, cell.case), []).append(cell)
+    most = max(1, min(_MOST_REPETITIONS, _MOST_CELLS // max(1, len(fields))))
     for (variant, case), cells in fields.items():
         head = element("h3", f"{variant} on {case}", " ", element("a", "close", href="#matrix-0"))
-        shown = [_cell(cell, context) for cell in cells[:_MOST_REPETITIONS]]
+        shown = [_cell(cell, context) for cell in cells[:most]]
         more = len(cells) - len(shown)
         rest = [element("p", f"and {more:,} more repetitions")] if more > 0 else []
         first = facts([

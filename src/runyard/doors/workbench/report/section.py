@@ -34,7 +34,7 @@ from runyard.reports.html import (
 from runyard.reports.html.blocks import number
 
 ORDER = 5
-MOST_FIELDS = 4_000
+MOST_FIELDS = 2_000
 """The largest matrix that is shown; a page with more could not be read."""
 
 MOST_PATHS = 12
