@@ -42,10 +42,18 @@ def test_repetitions_are_averaged_by_case_before_anything_is_inferred() -> None:
     table = table_of(cells_of(lambda v, c, r: float((c + r) % 2 == 0 or c == 0), ("a",), 3, 2))
     summary = table.summary("a", "score")
     assert summary.mean == pytest.approx((1 + 0.5 + 0.5) / 3)
-    assert summary.interval is not None
-    assert summary.interval.method == "t"
+    assert summary.interval == wilson(2.0, 3)  # Student's would reach beyond 1
     assert summary.pass_at == {1: pytest.approx(2 / 3), 2: 1.0}
     assert summary.pass_all == {1: pytest.approx(2 / 3), 2: pytest.approx(1 / 3)}
+
+
+def test_the_mean_of_repetitions_has_students_interval_where_it_stays_a_share() -> None:
+    table = table_of(cells_of(lambda v, c, r: float((c + r) % 3 == 0), ("a",), 30, 4))
+    interval = table.summary("a", "score").interval
+    assert interval is not None
+    assert interval.method == "t"
+    sure = table_of(cells_of(lambda v, c, r: 1.0, ("a",), 4, 3)).summary("a", "score").interval
+    assert sure == wilson(4, 4)
 
 
 def test_a_graded_score_passes_at_a_threshold() -> None:

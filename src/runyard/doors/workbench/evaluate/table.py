@@ -187,9 +187,15 @@ class CellTable:
         )  # fmt: skip
 
     def _interval(self, metric: str, moments: Moments) -> Interval | None:
-        if moments.count and self.is_rate(metric) and not self.by_case:
-            return wilson(round(moments.total), moments.count)
-        return t_interval(moments) if moments.count > 1 else None
+        """Wilson's for scores of 0 and 1; for their means over repetitions only where Student's
+        is no use: without any spread, or beyond 0 and 1."""
+        student = t_interval(moments) if moments.count > 1 else None
+        if not moments.count or not self.is_rate(metric):
+            return student
+        is_of_use = student is not None and student.half and 0 <= student.low <= student.high <= 1
+        if self.by_case and is_of_use:
+            return student
+        return wilson(moments.total, moments.count)
 
     def _variant(self, name: str) -> str:
         if name not in self.variants:
