@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from runyard.doors.workbench.evaluate.evaluators import Better
-from runyard.doors.workbench.evaluate.trajectories import Mode, check_mode
+from runyard.doors.workbench.evaluate.trajectories import Mode, check_mode, mismatch
 from runyard.errors import BadSpec
 
 _NOTHING = object()
@@ -125,33 +125,10 @@ class NumericMatch:
 
 
 @dataclass(frozen=True)
-class Latency:
-    """The seconds that the graph ran, without waits for a rate limit; or whether they suffice."""
+class _Limited:
+    """A figure that is the score, or a limit that it has to keep."""
 
     at_most: float | None = None
-    _what: ClassVar[str] = "{:.3g} s"
-
-    @property
-    def better(self) -> Better:
-        """Less is better; enough is."""
-        return "lower" if self.at_most is None else "higher"
-
-    @property
-    def tolerance(self) -> float | None:
-        """The figure itself is never the same twice."""
-        return None if self.at_most is None else 0.0
-
-    def __call__(self, latency: float) -> dict[str, Any]:
-        """The seconds, or 1 if they are within the limit."""
-        return _limited(latency, self.at_most, self._what)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What the models' answers cost in dollars, or whether that is within a limit."""
-
-    at_most: float | None = None
-    _what: ClassVar[str] = "${:.4g}"
 
     @property
     def better(self) -> Better:
@@ -163,12 +140,34 @@ class Cost:
         """The figure itself is never the same twice."""
         return None if self.at_most is None else 0.0
 
+    def _score(self, value: float, what: str) -> dict[str, Any]:
+        if self.at_most is None:
+            return {"score": value}
+        told = what.format(value)
+        if value > self.at_most:
+            return {"score": False, "reason": f"{told}, more than {what.format(self.at_most)}"}
+        return {"score": True, "reason": told}
+
+
+@dataclass(frozen=True)
+class Latency(_Limited):
+    """The seconds that the graph ran, or whether they are within a limit."""
+
+    def __call__(self, latency: float) -> dict[str, Any]:
+        """The seconds, or 1 if they are within the limit."""
+        return self._score(latency, "{:.3g} s")
+
+
+@dataclass(frozen=True)
+class Cost(_Limited):
+    """What the models' answers cost in dollars, or whether that is within a limit."""
+
     def __call__(self, cost: float | None) -> dict[str, Any]:
         """The dollars, or 1 if they are within the limit; no score if the cost is unknown."""
         if cost is None:
-            return {"score": None, "reason": "the cost is unknown: no model was called, or one "
-                    "without a price"}  # fmt: skip
-        return _limited(cost, self.at_most, self._what)
+            why = "the cost is unknown: no model was called, or one without a price"
+            return {"score": None, "reason": why}
+        return self._score(cost, "${:.4g}")
 
 
 @dataclass(frozen=True)
@@ -235,7 +234,7 @@ def _call_difference(
 ) -> str | None:
     if mode == "strict":
         same = len(made) == len(wanted) and all(map(_fits, made, wanted))
-        return None if same else f"called {_names(made)} instead of {_names(wanted)}"
+        return None if same else f"called {_names(made) or 'nothing'} instead of {_names(wanted)}"
     left = list(made)
     lacking = []
     # Those that name arguments choose first, so that none takes the only call that fits another.
@@ -245,12 +244,7 @@ def _call_difference(
             lacking.append(each)
         else:
             del left[at]
-    problems = []
-    if lacking and mode != "subset":
-        problems.append(f"not called: {_names(lacking)}")
-    if left and mode != "superset":
-        problems.append(f"not expected: {_names(left)}")
-    return "; ".join(problems) or None
+    return mismatch(_names(lacking), _names(left), mode)
 
 
 def _fits(made: tuple[str, Any], wanted: tuple[str, Any]) -> bool:
@@ -263,7 +257,7 @@ def _call(given: Any) -> tuple[str, Any]:
 
 def _names(calls: Sequence[tuple[str, Any]]) -> str:
     counted = Counter(name for name, _ in calls)
-    return ", ".join(n if k == 1 else f"{n} × {k}" for n, k in counted.items()) or "nothing"
+    return ", ".join(n if k == 1 else f"{n} × {k}" for n, k in counted.items())
 
 
 def _at(value: Any, path: str) -> Any:
@@ -277,17 +271,6 @@ def _at(value: Any, path: str) -> Any:
         else:
             return _NOTHING
     return value
-
-
-def _limited(value: float, limit: float | None, what: str) -> dict[str, Any]:
-    if limit is None:
-        return {"score": value, "reason": ""}
-    told = what.format(value)
-    enough = value <= limit
-    return {
-        "score": enough,
-        "reason": told if enough else f"{told}, more than {what.format(limit)}",
-    }
 
 
 def _verdict(same: bool, got: Any, want: Any) -> dict[str, Any]:

@@ -69,12 +69,16 @@ def difference(visited: Sequence[str], expected: Sequence[Any], mode: Mode) -> s
     if mode == "strict":
         return _first_difference(visited, expected)
     have, want = Counter(visited), Counter(_flat(expected))
-    extra, lacking = have - want, want - have
+    return mismatch(_counted(want - have), _counted(have - want), mode)
+
+
+def mismatch(missing: str, unexpected: str, mode: Mode) -> str | None:
+    """What a mode minds of what is missing and what is not expected; None for nothing."""
     problems = []
-    if lacking and mode != "subset":
-        problems.append(f"missing: {_counted(lacking)}")
-    if extra and mode != "superset":
-        problems.append(f"not expected: {_counted(extra)}")
+    if missing and mode != "subset":
+        problems.append(f"missing: {missing}")
+    if unexpected and mode != "superset":
+        problems.append(f"not expected: {unexpected}")
     return "; ".join(problems) or None
 
 
