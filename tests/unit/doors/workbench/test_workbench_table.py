@@ -75,6 +75,14 @@ def test_variants_are_compared_on_the_same_cases() -> None:
     assert (found.sides[0].no_partner, found.sides[1].failed) == (1, 1)
 
 
+def test_a_variant_that_fails_on_hard_cases_can_be_charged_for_it() -> None:
+    table = table_of(cells_of(lambda v, c, r: "failed" if v and c > 3 else 1 - v / 10, cases=6))
+    [out] = compare_groups(table.groups("score"), "score")
+    [charged] = compare_groups(table.groups("score", failed_as=0.0), "score")
+    assert (out.n, out.effect) == (4, pytest.approx(0.1))
+    assert (charged.n, charged.effect) == (6, pytest.approx(0.4))
+
+
 def test_one_case_is_compared_by_its_repetitions() -> None:
     cells = cells_of(lambda v, c, r: float(r % (v + 2) == 0), ("a", "b"), 1, 6)
     [found] = compare_groups(table_of(cells).groups("score"), "score")

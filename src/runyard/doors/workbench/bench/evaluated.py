@@ -94,18 +94,21 @@ class Evaluated:
         metric: str | None = None,
         *,
         variants: Sequence[str] | None = None,
+        failed_as: float | None = None,
         **options: Unpack[CompareOptions],
     ) -> list[Comparison]:
         """Compare variants on the same cases: effect, interval, p, and the detectable difference.
 
         Every pair, or each variant with `baseline`; p is corrected for their number. Cells without
-        a score are left out, with their partners, and named.
+        a score are left out, with their partners, and named; with `failed_as=0`, those that did not
+        complete score 0 instead.
         """
         from runyard.reports.comparing import compare_groups
 
         metric = self._metric(metric)
         options.setdefault("better", self.better(metric))
-        return compare_groups(self.table.groups(metric, variants), metric, **options)
+        groups = self.table.groups(metric, variants, failed_as=failed_as)
+        return compare_groups(groups, metric, **options)
 
     def prefer(self, judge: PairJudge, a: str, b: str) -> Preferences:
         """Let a judge choose between the outputs of two variants, on the same cases."""

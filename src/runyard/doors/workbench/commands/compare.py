@@ -30,6 +30,12 @@ from runyard.doors.workbench.commands.telling import score_lines
     default="holm",
     help="Correct p-values of several comparisons.",
 )
+@option(
+    "--failed-as",
+    type=float,
+    metavar="SCORE",
+    help="Let cells that did not complete have this score.  [default: leave them out]",
+)
 @level_option
 @option(
     "--gate",
@@ -46,6 +52,7 @@ def compare(
     baseline: str | None,
     passing: float | None,
     correction: str,
+    failed_as: float | None,
     gates: tuple[str, ...],
     level: float,
 ) -> int:
@@ -65,7 +72,7 @@ def compare(
             "correction": None if correction == "none" else correction,
         }  # fmt: skip
         summaries, lines = score_lines(found, passing, [metric] if metric else [])
-        groups = found.table.groups(chosen)
+        groups = found.table.groups(chosen, failed_as=failed_as)
         compared = Compared([], {})
         if len(groups.parts) > 1:
             compared = compare_each(groups, chosen, **options)
