@@ -39,6 +39,9 @@ def test_scores_with_reasons_are_in_cells_matrix_and_comparison(bench: Workbench
     assert result.matrix("correct") == {
         A: {f"case-{n}": 1.0 for n in range(4)}, B: {f"case-{n}": 0.0 for n in range(4)}
     }  # fmt: skip
+    assert str(result.matrix("correct")).splitlines()[:2] == [
+        "case    node=answer_a  node=answer_b", "case-0              1              0",
+    ]  # fmt: skip
     with pytest.raises(NotFound, match="did you mean 'correct'"):
         result.matrix("corect")
     assert result.matrix("interrupted")[A] == dict.fromkeys(result.cases, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -145,7 +146,10 @@ def test_variants_and_benches_are_compared(there: Path, capfd: pytest.CaptureFix
     assert (comparison["n"], comparison["effect"], comparison["paired"]) == (2, -0.5, True)
     assert comparison["detectable"] > 0
     assert call(capfd, *words, "--gate", "baseline >= 0.8").code == 4
-    assert "can detect an effect of" in call(capfd, *words).out
+    shown = call(capfd, *words).out
+    assert "can detect an effect of" in shown
+    assert re.search(r"^river +0 +1$", shown, re.MULTILINE)
+    assert told["matrix"]["correct"]["baseline"] == {"capital": 1.0, "river": 0.0}
 
     cases = [dict(CASES[0], expected="Lyon"), CASES[1]]
     (there / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))

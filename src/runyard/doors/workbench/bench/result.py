@@ -11,6 +11,7 @@ from typing import Any
 
 from runyard.doors.workbench.bench.cell import Cell, Source
 from runyard.doors.workbench.bench.evaluated import Evaluated
+from runyard.doors.workbench.evaluate.matrix import Matrix
 from runyard.doors.workbench.evaluate.scores import metric_of
 from runyard.doors.workbench.run.program import CellProgram
 from runyard.doors.workbench.tape.records import read_all
@@ -76,16 +77,17 @@ class BenchResult(Evaluated):
             hint=f"variants: {', '.join(self.variants)}; cases: {', '.join(self.cases[:10])}",
         )
 
-    def matrix(self, metric: str) -> dict[str, dict[str, float | None]]:
+    def matrix(self, metric: str) -> Matrix:
         """A metric's mean over repetitions, by variant and case; None where it is missing.
 
+        It is a dict of dicts that prints as a table.
         A metric is a score's name, or one of latency, tokens, cost, retries and interrupted.
         """
         self.table.check(metric)
-        return {
-            variant: {case: self._mean(metric, variant, case) for case in self.cases}
+        return Matrix(
+            (variant, {case: self._mean(metric, variant, case) for case in self.cases})
             for variant in self.variants
-        }
+        )
 
     def fresh(self) -> BenchResult:
         """The same result with cells of its own."""

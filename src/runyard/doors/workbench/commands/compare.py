@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,7 +10,14 @@ from runyard.cli.command import command, level_option, option
 from runyard.cli.compare import decision_lines
 from runyard.cli.exit_codes import EXIT_GATE
 from runyard.cli.session import Session
+from runyard.cli.table import table
 from runyard.doors.workbench.commands.telling import score_lines
+
+if TYPE_CHECKING:
+    from runyard.doors.workbench.evaluate.matrix import Matrix
+
+MOST_COLUMNS, MOST_ROWS = 8, 40
+"""The largest matrix that is shown on a terminal; JSON has any."""
 
 
 @command(
@@ -72,6 +79,9 @@ def compare(
             "correction": None if correction == "none" else correction,
         }  # fmt: skip
         summaries, lines = score_lines(found, passing, [metric] if metric else [])
+        matrix = found.matrix(chosen)
+        if len(found.variants) <= MOST_COLUMNS and len(found.cases) <= MOST_ROWS:
+            lines += ["", f"{chosen} by case and variant", _matrix(matrix)]
         groups = found.table.groups(chosen, failed_as=failed_as)
         compared = Compared([], {})
         if len(groups.parts) > 1:
@@ -83,8 +93,13 @@ def compare(
             changes = found.changes_since(recorded_bench(yard, bench))
             lines += ["", *changes.lines]
     document = {
-        "batch": bench, "other": other, "scores": [each.to_data() for each in summaries],
+        "batch": bench, "other": other, "matrix": {chosen: matrix},
+        "scores": [each.to_data() for each in summaries],
         "changes": None if changes is None else changes.to_data(), **decision.to_data(),
     }  # fmt: skip
     session.answer("\n".join(lines), document)
     return 0 if decision.holds else EXIT_GATE
+
+
+def _matrix(matrix: Matrix) -> str:
+    return table(matrix.heads, matrix.rows, numbers=tuple(range(1, len(matrix.heads))))
