@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bench_cells import FakeCell
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runyard.doors.workbench.evaluate.costs import cost_of
 from runyard.doors.workbench.evaluate.evaluators import Score, read_evaluators
@@ -20,7 +22,7 @@ from runyard.doors.workbench.evaluate.ready import (
     RegexMatch,
     ToolCallMatch,
 )
-from runyard.doors.workbench.evaluate.trajectories import TrajectoryMatch
+from runyard.doors.workbench.evaluate.trajectories import TrajectoryMatch, difference
 from runyard.errors import BadSpec
 
 CELL = FakeCell(
@@ -254,3 +256,32 @@ def test_the_cost_of_a_cell_needs_every_price(
     assert cost_of({"known": {**tokens, "input_token_details": {"cache_read": 400_000}}}) == 1.8
     assert cost_of({"known": tokens, "other": tokens}) is None
     assert cost_of({}) is None
+
+
+NODES = st.lists(st.sampled_from("abc"), max_size=6)
+
+
+@given(NODES, NODES)
+def test_modes_of_trajectories_agree_with_one_another(
+    visited: list[str], wanted: list[str]
+) -> None:
+    fits = {
+        mode: difference(visited, wanted, mode) is None
+        for mode in ("strict", "unordered", "subset", "superset")
+    }
+    assert fits["strict"] == (visited == wanted)
+    assert fits["unordered"] == (sorted(visited) == sorted(wanted))
+    assert fits["unordered"] == (fits["subset"] and fits["superset"])
+    assert fits["superset"] == (difference(wanted, visited, "subset") is None)
+    assert (difference(visited, [wanted], "strict") is None) == fits["unordered"]
+
+
+def test_an_evaluator_that_changes_its_arguments_changes_no_cell() -> None:
+    def careless(inputs: Any, reference: Any) -> bool:
+        inputs.clear()
+        reference.append(1)
+        return True
+
+    cell = FakeCell(inputs={"q": 1}, expected=[0])
+    assert scored(careless, cell).value == 1
+    assert (cell.inputs, cell.expected) == ({"q": 1}, [0])

@@ -10,6 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench_cells import FakeCell, cells_of, table_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runyard.doors.workbench.evaluate.baseline import (
     baseline_of,
@@ -246,3 +248,23 @@ def test_a_table_has_gaps_where_cells_are_missing() -> None:
     table = table_of([*cells, FakeCell("a", "case-1", 1, scores={"score": 0.0})])
     assert table.summary("a", "score").cells == 2
     assert math.isnan(table.values("score")[0, 0, 1])
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=6),
+    st.integers(0, 5),
+    st.sampled_from(["failed", "interrupted", "cancelled"]),
+    st.sampled_from(["score >= {}", "mean(score) > {}", "not score < {}", "min(score) >= {}"]),
+    st.sampled_from([0.1, 0.5, 0.75, 0.9]),
+)
+def test_no_gate_holds_because_a_cell_did_not_complete(
+    scores: list[float], at: int, status: str, gate: str, limit: float
+) -> None:
+    at %= len(scores)
+    gate = gate.format(limit)
+
+    def holds(score: Any) -> bool:
+        return judge(table_of(cells_of(score, ("a",), len(scores))), [gate])[0].holds
+
+    if not holds(lambda v, c, r: scores[c]):
+        assert not holds(lambda v, c, r: status if c == at else scores[c])

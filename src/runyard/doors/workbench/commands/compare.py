@@ -28,7 +28,11 @@ MOST_COLUMNS, MOST_ROWS = 8, 40
 )
 @click.argument("bench")
 @click.argument("other", required=False)
-@option("--metric", metavar="M", help="Compare this score, or latency, tokens, cost or retries.")
+@option(
+    "--metric",
+    metavar="M",
+    help="Compare this score, or latency, tokens, cost or retries.  [default: the first score]",
+)
 @option("--baseline", metavar="VARIANT", help="Compare with this variant.  [default: every pair]")
 @option("--passing", type=float, metavar="SCORE", help="Let scores from this one up pass.")
 @option(

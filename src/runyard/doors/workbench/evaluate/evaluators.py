@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, Protocol
@@ -54,9 +55,9 @@ class Score:
 
 
 ARGUMENTS: dict[str, Callable[[Any], Any]] = {
-    "inputs": lambda cell: cell.inputs,
+    "inputs": lambda cell: deepcopy(cell.inputs),  # an evaluator may change what it gets
     "outputs": lambda cell: cell.output,
-    "reference": lambda cell: cell.expected,
+    "reference": lambda cell: deepcopy(cell.expected),
     "trajectory": lambda cell: cell.trajectory,
     "state": lambda cell: cell.state,
     "latency": lambda cell: cell.latency,
@@ -64,8 +65,8 @@ ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "cost": lambda cell: cell.cost,
     "cell": lambda cell: cell,
     "output": lambda cell: cell.output,
-    "expected": lambda cell: cell.expected,
-    "reference_outputs": lambda cell: cell.expected,
+    "expected": lambda cell: deepcopy(cell.expected),
+    "reference_outputs": lambda cell: deepcopy(cell.expected),
 }
 """The parameters that an evaluator can name; the last three are other libraries' names."""
 
