@@ -21,7 +21,7 @@ MOST_NODES = 60
 _WIDE, _HIGH, _GAP_X, _GAP_Y, _PAD = 132, 34, 64, 20, 10
 _LONGEST = 18
 
-Visit = tuple[str, float, float | None]
+NodeTimes = tuple[str, float, float | None]
 
 
 @dataclass
@@ -34,7 +34,7 @@ class VisitGraph:
     columns: dict[str, int] = field(default_factory=dict)  # by node: the step of its first visit
 
 
-def paths_of(cells: Iterable[Sequence[Visit]]) -> VisitGraph:
+def paths_of(cells: Iterable[Sequence[NodeTimes]]) -> VisitGraph:
     """The paths of cells, each by its visits."""
     found = VisitGraph()
     for visits in cells:
@@ -58,7 +58,7 @@ def paths_of(cells: Iterable[Sequence[Visit]]) -> VisitGraph:
     return found
 
 
-def steps_of(visits: Sequence[Visit]) -> list[set[str]]:
+def steps_of(visits: Sequence[NodeTimes]) -> list[set[str]]:
     """The names that ran side by side, step by step."""
     steps: list[set[str]] = []
     end = float("-inf")
@@ -72,7 +72,7 @@ def steps_of(visits: Sequence[Visit]) -> list[set[str]]:
     return steps
 
 
-def _add_inner(found: VisitGraph, visits: Sequence[Visit]) -> None:
+def _add_inner(found: VisitGraph, visits: Sequence[NodeTimes]) -> None:
     last: dict[str, str] = {}
     for name, _, _ in visits:
         parent, _, inner = name.rpartition(INNER)
