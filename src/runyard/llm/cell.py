@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections import Counter
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
+from runyard import clock
 from runyard.attempt import context
 from runyard.attempt.context import Context
 from runyard.errors import BudgetReached, NotRecorded, TaskError, UsageError
@@ -63,6 +65,7 @@ class Tape:
         self._calls: dict[int, tuple[Call, dict[str, Any], float]] = {}  # in the order they began
         self.begun = 0  # calls
         self._recorded: list[Entry] | None = None  # to replay
+        self._waits: list[tuple[float, float]] = []  # when calls waited
         self._asked: Counter[str] = Counter()
         self._fatal: TaskError | None = None  # ends the cell, even if it is caught
         self._is_closed = False
@@ -151,7 +154,7 @@ class Tape:
         usage = used(call, answer, seconds, self.prices)
         self.shared.spend(usage.usd or 0.0)
         with self._lock:
-            self.usage += usage
+            self._count(usage)
             if self.mode == "record":
                 self._calls[number] = call, answer, seconds
         return usage
@@ -166,7 +169,27 @@ class Tape:
     def waited(self, seconds: float) -> None:
         """Count a wait for the rate limit, or before a retry."""
         with self._lock:
-            self.usage += Usage(waited=seconds)
+            self._count(Usage(waited=seconds))
+
+    @property
+    def seconds_waited(self) -> float:
+        """How long at least one call waited; `usage.waited` is the sum over calls at once.
+
+        A replay waits for nothing.
+        """
+        with self._lock:
+            total, until = 0.0, -math.inf
+            for start, end in sorted(self._waits):
+                total += max(0.0, end - max(start, until))
+                until = max(until, end)
+            return total
+
+    def _count(self, usage: Usage) -> None:
+        """Add what was used just now."""
+        self.usage += usage
+        if usage.waited:
+            now = clock.monotonic()
+            self._waits.append((now - usage.waited, now))
 
     def _entries(self) -> list[Entry]:
         with self._lock:

@@ -32,6 +32,8 @@ class BenchFile(msgspec.Struct, frozen=True):
     repetitions: int = 1
     name: str | None = None
     seed: int | None = None
+    llm: Any = None  # record, replay or live
+    tape: str | None = None  # the file that calls of language models are recorded on
     settings: dict[str, Any] = {}  # checkpoints, breakpoints, cache, strict, share_prefix, …
     options: dict[str, Any] = {}  # of the engine: timeout, retries, keep, …
 
@@ -45,6 +47,7 @@ class BenchFile(msgspec.Struct, frozen=True):
         self._register(bench)
         own: dict[str, Any] = {
             "repetitions": self.repetitions, "name": self.name, "seed": self.seed,
+            "llm": self.llm, "tape": self.tape,
             **self.settings, **self.options,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
@@ -140,6 +143,7 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
         found,
         graph=placed(found.graph),
         cases=str(folder / cases) if isinstance(cases, str) else cases,
+        tape=str(folder / found.tape) if isinstance(found.tape, str) else found.tape,
         variants=None if found.variants is None else list(map(variant, found.variants)),
         implementations={
             node: {name: placed(value) for name, value in names.items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runyard.doors.workbench.describe.calls import cell_on_tape
 from runyard.doors.workbench.tape.file import ThreadRows, places, read_rows
 from runyard.reports.result import Outcome
 from runyard.spec.outcome import ErrorInfo
@@ -84,6 +85,11 @@ class Cell:
         return self.source.program.unpacked(self.source.params.get("expected"))
 
     @property
+    def on_tape(self) -> str:
+        """The name of its calls on a tape of language models."""
+        return cell_on_tape(self.source.params, self.repetition)
+
+    @property
     def tags(self) -> list[str]:
         """The tags of the case."""
         return list(self.source.params.get("tags", ()))
@@ -128,19 +134,21 @@ class Cell:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The same by model and kind."""
+        """The same by model and kind, as far as LangChain's models tell."""
         return dict(self._record.get("usage", {}))
 
     @property
     def cost(self) -> float | None:
         """What the models cost in dollars; None without one, or if a price is unknown."""
+        if "usd" in self._record:
+            return None if self._record["usd"] is None else float(self._record["usd"])
         from runyard.doors.workbench.evaluate.costs import cost_of
 
         return cost_of(self.usage)
 
     @property
     def latency(self) -> float:
-        """The seconds that the graph ran."""
+        """The seconds that the graph ran, without waits for the rate limit of a recorded model."""
         return float(self._record.get("latency", self.seconds))
 
     @property

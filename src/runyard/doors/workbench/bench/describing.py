@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from runyard.doors.workbench.bench.packing import Packer
+from runyard.doors.workbench.describe.calls import Calls
 from runyard.doors.workbench.describe.cases import Case, read_cases
 from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.doors.workbench.describe.variants import (
@@ -51,6 +52,17 @@ class Bench:
         """Whether any process can run it, since everything is found by import."""
         return not self.program.objects
 
+    def calling(self, calls: Calls | None) -> Bench:
+        """A copy whose cells call language models like this."""
+        if calls is None:
+            return self
+        program = CellProgram(
+            self.program.objects,
+            self.program.settings,
+            calls.with_prefixes(self.axes["variant"]),
+        )
+        return replace(self, program=program)
+
     def to_batch(
         self, repetitions: int, *, seed: int | None, name: str | None, local: bool
     ) -> Batch:
@@ -65,7 +77,7 @@ class Bench:
             common_random_numbers=True,
         )
         made = msgspec.structs.replace(made, sources=dict(self.sources))
-        if not self.by_name:
+        if not self.by_name or self.program.calls is not None:
             program = Local(self.program) if local else self.program
             made = msgspec.structs.replace(
                 made, target=Target("value", _REF), functions={_REF: Cells(program)}

@@ -89,7 +89,7 @@ def begin_at(
     following = sorted(task.name for task in snapshot.tasks if task.id not in kept)
     return {
         "rows": copied.pack(), "how": how, "next": following, "thread": cell.thread_id,
-        "checkpoint": wanted,
+        "checkpoint": wanted, "source": f"{cell.on_tape}@{ids.index(wanted)}",
     }  # fmt: skip
 
 
@@ -110,7 +110,10 @@ def where_it_paused(cell: Cell) -> ForkStart:
     rows = cell.rows
     if not rows.checkpoints:
         raise _no_checkpoints(cell)
-    return {"rows": rows.pack(), "how": "answer", "thread": cell.thread_id}
+    return {
+        "rows": rows.pack(), "how": "answer", "thread": cell.thread_id,
+        "source": f"{cell.on_tape}@pause",
+    }  # fmt: skip
 
 
 def describe_fork(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell, Checkpoint
     from runyard.doors.workbench.bench.describing import Bench
     from runyard.doors.workbench.bench.forking import ForkStart
+    from runyard.doors.workbench.describe.calls import Calls, Mode
 
 
 class Workbench:
@@ -68,15 +69,19 @@ class Workbench:
         store: Any = None,
         seed: int | None = None,
         yard: Yard | str | Path | None = None,
+        llm: Mode | None = None,
+        tape: str | Path | None = None,
         **more: Any,
     ) -> Cell:
-        """Run a graph once, in this process and thread."""
+        """Run a graph once, in this process and thread; `llm` and `tape` as in `run_batch`."""
+        from runyard.doors.workbench.describe.calls import read_calls
         from runyard.doors.workbench.describe.cases import Case
 
         settings, options = _split(more)
         case = Case(initial_state, answers=answers)
         variants = None if variant is None else [variant]
         bench = self._describe(graph, variants, [case], settings, store)
+        bench = bench.calling(read_calls(llm, tape))
         return self._run_one(bench, seed=seed, yard=yard, timeout=timeout, **options)
 
     def run_batch(
@@ -100,15 +105,19 @@ class Workbench:
         fresh: bool = False,
         share_prefix: Any = False,
         checkpoints: Any = "tape",
+        llm: Mode | None = None,
+        tape: str | Path | None = None,
         **more: Any,
     ) -> BenchResult:
         """Run every variant on every case, or continue where that stopped.
 
         `files` is a folder of which each cell gets a copy as its workspace; in processes of its own
-        a cell runs inside it. `store` makes the store of each cell. `more` are settings (`strict`,
-        `breakpoints`, `cache`, `recursion_limit`), and options of the engine: retries, priority,
-        memory, keep, …
+        a cell runs inside it. `store` makes the store of each cell. With `llm="record"` the calls
+        of language models are recorded on the file `tape`, with "replay" answered from it, and with
+        "live" only counted. `more` are settings (`strict`, `breakpoints`, `cache`,
+        `recursion_limit`), and options of the engine: retries, priority, memory, keep, …
         """
+        from runyard.doors.workbench.describe.calls import read_calls
         from runyard.doors.workbench.evaluate.evaluators import read_evaluators
 
         readers = read_evaluators(evaluators)
@@ -116,6 +125,7 @@ class Workbench:
             more | {"share_prefix": share_prefix, "checkpoints": checkpoints}
         )
         bench = self._describe(graph, variants, test_cases, settings, store)
+        bench = bench.calling(read_calls(llm, tape))
         place, chosen = self._place(yard), self._backend(backend)
         listener = self._listener(place, on_event)
         if timeout is not None and _is_local(chosen):
@@ -130,6 +140,7 @@ class Workbench:
             fallback=None if backend or self.backend else "serial", **options,
         )  # fmt: skip
         found = self._result(bench, place, result)
+        self._finish_tape(found, bench.program.calls)
         if readers:
             found.scorebook.keep_only([each.name for each in readers])
             self._publish(found.evaluate(readers))
@@ -217,10 +228,12 @@ class Workbench:
         more: Mapping[str, Any] | None = None,
     ) -> Cell:
         from runyard.doors.workbench.bench.forking import describe_fork
+        from runyard.doors.workbench.describe.calls import read_calls
 
         settings, options = _split(more or {}, source.source.program.settings)
+        calls = read_calls(options.pop("llm", None), options.pop("tape", None))
         bench = describe_fork(source, start, variant, answers, settings, self._implementations)
-        return self._run_one(bench, timeout=timeout, **options)
+        return self._run_one(bench.calling(calls), timeout=timeout, **options)
 
     # Inside
 
@@ -243,7 +256,25 @@ class Workbench:
         given = {"progress": False, **options}
         listener = self._listener(place, given.pop("on_event", None))
         result = place.run(batch, backend="serial", on_event=listener, **given)
-        return self._result(bench, place, result)[0]
+        found = self._result(bench, place, result)
+        self._finish_tape(found, bench.program.calls)
+        return found[0]
+
+    def _finish_tape(self, found: BenchResult, calls: Calls | None) -> None:
+        """Sort a tape that was recorded; say which cells it lacks, as they had run before."""
+        if calls is None or calls.mode != "record" or calls.tape is None:
+            return
+        from runyard.llm.tapefile import cells, tidy
+
+        tidy(calls.tape)
+        known = set(cells(Path(calls.tape)))
+        done = (cell.on_tape for cell in found if cell.status == "completed")
+        missing = [name for name in done if name not in known]
+        if missing:
+            self._notice(
+                f"{len(missing)} cells had been run before and are not on the tape {calls.tape}, "
+                f"such as {missing[0]}: to record them, run them with fresh=True or --fresh"
+            )
 
     def _place(self, yard: Yard | str | Path | None) -> Yard:
         if yard is None:

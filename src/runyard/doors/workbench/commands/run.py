@@ -13,6 +13,7 @@ from runyard.cli.options import fresh_options, option_flags, place_options
 from runyard.cli.running import carry_out, may_forget, show_notices, tell_result
 from runyard.cli.session import Session
 from runyard.doors.workbench.commands.telling import Checks, tell
+from runyard.doors.workbench.describe.calls import MODES
 from runyard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @command(
     "runyard workbench run bench.toml",
     "runyard workbench run bench.toml --repetitions 5 --backend serial",
+    "runyard workbench run bench.toml --llm record --tape calls.jsonl",
     "runyard workbench run benches:retrievers",
 )
 @click.argument("bench", metavar="BENCH.toml|MODULE:NAME")
@@ -51,6 +53,17 @@ if TYPE_CHECKING:
     help="Write JUnit XML, with a testcase for each cell.",
 )
 @option("--passing", type=float, metavar="SCORE", help="Let scores from this one up pass.")
+@option(
+    "--llm",
+    type=click.Choice(MODES),
+    help="Record the calls of language models on the tape, replay them, or only count them.",
+)
+@option(
+    "--tape",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The tape of --llm.",
+)
 @place_options
 def run(
     session: Session,

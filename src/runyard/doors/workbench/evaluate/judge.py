@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+from runyard.doors.workbench.describe.calls import Mode
 from runyard.errors import BadSpec, ModelError
 from runyard.events.plain import json_safe
 
-Mode = Literal["record", "replay", "live"]
 Chat = Callable[..., Any]
 
 _SCORE = """You grade the output of a program by a rubric. Judge only what the rubric asks for.

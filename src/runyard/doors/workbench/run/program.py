@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runyard.attempt.load import load_object
+from runyard.doors.workbench.describe.calls import Calls
 from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.spec.codec import encode
 
@@ -29,18 +30,21 @@ HOLDER = "runyard:by-value"
 class CellProgram:
     """Turns references into objects, and variants into graphs that are ready to run."""
 
-    def __init__(self, objects: Mapping[str, Any], settings: CellSettings) -> None:
+    def __init__(
+        self, objects: Mapping[str, Any], settings: CellSettings, calls: Calls | None = None
+    ) -> None:
         self.objects = dict(objects)
         self.settings = settings
+        self.calls = calls  # of language models; None: they are left alone
         self.root: str | None = None  # the project's folder; None: the current one
         self._prepared: dict[bytes, Prepared] = {}
         self._caches: dict[tuple[str, int], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"objects": self.objects, "settings": self.settings}
+        return {"objects": self.objects, "settings": self.settings, "calls": self.calls}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["objects"], state["settings"])  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
     def resolve(self, reference: str) -> Any:
         """The object of a reference."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from runyard.attempt.context import Context
+from runyard.doors.workbench.describe.calls import cell_on_tape
 from runyard.doors.workbench.graph.checking import WATCH
 from runyard.doors.workbench.run.drive import Drive
 from runyard.doors.workbench.run.prefix import Prefix, SharedPrefix
@@ -87,12 +88,14 @@ class CellSession:
                     prefix = shared.read()
                     if prefix is None:
                         first = self._prefix_drive()
-                        first.run()
+                        with self._calls(self._cell_of_prefix()):
+                            first.run()
                         prefix = self._share(shared)
                 self._follow(prefix)
-            drive = self._start()
-            drive.run()
-            return self._value(drive)
+            with self._calls(cell_on_tape(self._params, self._ctx.replicate)):
+                drive = self._start()
+                drive.run()
+                return self._value(drive)
 
     async def arun(self) -> dict[str, Any]:
         """The same for a graph that has to be awaited."""
@@ -103,12 +106,34 @@ class CellSession:
                     prefix = shared.read()
                     if prefix is None:
                         first = self._prefix_drive()
-                        await first.arun()
+                        with self._calls(self._cell_of_prefix()):
+                            await first.arun()
                         prefix = self._share(shared)
                 self._follow(prefix)
-            drive = self._start()
-            await drive.arun()
-            return self._value(drive)
+            with self._calls(cell_on_tape(self._params, self._ctx.replicate)):
+                drive = self._start()
+                await drive.arun()
+                return self._value(drive)
+
+    @contextmanager
+    def _calls(self, cell: str) -> Iterator[None]:
+        """Record or replay what this code asks of language models, if that is wanted."""
+        calls = self._program.calls
+        if calls is None:
+            yield
+            return
+        from runyard import llm
+
+        if calls.mode == "record" and calls.tape is not None and not Path(calls.tape).exists():
+            raise UsageError(
+                f"this machine doesn't have the tape {calls.tape}",
+                hint="record where all machines share the folder of the tape, or on processes",
+            )
+        with llm.tape(calls.tape, calls.mode, cell) as tape:
+            try:
+                yield
+            finally:
+                self._watch.called(tape.usage, tape.seconds_waited)
 
     def _tell(self, record: Mapping[str, Any]) -> None:
         """One event for the audit log, with what happened in the cell: nodes, retries, forks."""
@@ -202,9 +227,21 @@ class CellSession:
         share = self._params.get("prefix")
         if share is None or self._prepared.has_breakpoints or self._tape is None:
             return None
+        repetition = self._repetition_of_prefix
+        return SharedPrefix(self._ctx.folder, share["key"], self._params["case"], repetition)
+
+    @property
+    def _repetition_of_prefix(self) -> int:
         every = self._program.settings.share_prefix == "across-repetitions"
-        replicate = 0 if every else self._ctx.replicate
-        return SharedPrefix(self._ctx.folder, share["key"], self._params["case"], replicate)
+        return 0 if every else self._ctx.replicate
+
+    def _cell_of_prefix(self) -> str:
+        calls, given = self._program.calls, self._params
+        if calls is None:
+            return ""
+        return calls.cell_of_prefix(
+            given["prefix"]["key"], given["case"], self._repetition_of_prefix
+        )
 
     def _prefix_drive(self) -> Drive:
         """The run up to the first node in which variants differ."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.callbacks import UsageMetadataCallbackHandler
+
+if TYPE_CHECKING:
+    from runyard.llm import Usage
 
 BETWEEN: Final = ":"
 """Between a subgraph's name and that of a node in it; LangGraph allows it in no name."""
@@ -50,6 +53,8 @@ class CellWatch:
         self.latency = 0.0
         self._done: set[str] = set()  # tasks that have ended well
         self._before: dict[str, Any] = {}  # the record of a shared prefix
+        self._called: Usage | None = None  # what the calls on a tape have used
+        self._waited = 0.0
 
     def begin(self) -> None:
         """The graph is about to run."""
@@ -84,9 +89,14 @@ class CellWatch:
         """LangGraph ran a node again."""
         self.retries[node] = self.retries.get(node, 0) + times
 
+    def called(self, usage: Usage, waited: float) -> None:
+        """Take in what the calls of language models have used, and the seconds of waiting."""
+        self._called = usage if usage.calls else None
+        self._waited = waited
+
     def end(self) -> None:
         """The run is over."""
-        self.latency = perf_counter() - self._begin
+        self.latency = max(0.0, perf_counter() - self._begin - self._waited)
 
     def record(self) -> dict[str, Any]:
         """What is recorded beside the value."""
@@ -94,7 +104,8 @@ class CellWatch:
         nodes = [*before.get("nodes", ()), *map(list, _flat(self._visits, ""))]
         seen = self.usage.usage_metadata.items()
         usage: dict[str, dict[str, Any]] = {model: dict(each) for model, each in seen}
-        tokens = sum(int(each.get("total_tokens", 0)) for each in usage.values())
+        told = sum(int(each.get("total_tokens", 0)) for each in usage.values())
+        tokens = told if self._called is None else self._called.tokens
         found = {
             "trajectory": [name for name, _, _ in nodes],
             "nodes": nodes,
@@ -103,6 +114,11 @@ class CellWatch:
             "usage": before.get("usage", {}) | usage,
             "retries": before.get("retries", {}) | self.retries,
         }
+        costs = [before["usd"]] if "usd" in before else []
+        if self._called is not None:
+            costs.append(self._called.usd)
+        if costs:
+            found["usd"] = None if None in costs else sum(costs)
         if before:
             found["shared"] = len(before["nodes"])
         return found
