@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo lint test test-deaths test-all chaos bench bench-letitride bench-agent bench-malice bench-scale docs clean
+.PHONY: help setup programs demo lint test test-deaths test-all chaos bench bench-letitride bench-agent bench-malice bench-workbench bench-scale docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-scale: setup ## measure Ray and PostgreSQL against what people write by ha
 
 bench-malice: setup ## runs a second of the malice door, with and without logs
 	$(BIN)/python -m benchmarks malice $(ARGS)
+
+bench-workbench: setup ## cells a second of the workbench, against plain LangGraph loops
+	$(BIN)/python -m benchmarks workbench $(ARGS)
 
 bench-agent: setup ## the agent's queue: adding, draining, many at once, looking
 	$(BIN)/python -m benchmarks agent $(ARGS)

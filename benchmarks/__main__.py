@@ -23,6 +23,7 @@ from benchmarks import (
     short,
     startup,
     straggler,
+    workbench,
 )
 from benchmarks.figures import Figure, machine, save, table
 
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Figure]]] = {
     "letitride": letitride.measure,
     "malice": malice.measure,
     "agent": agent.measure,
+    "workbench": workbench.measure,
 }
 
 

@@ -35,6 +35,18 @@ def in_the_order_of_a_set(x: int) -> str:
     return " ".join({f"word-{x}-{i}" for i in range(30)})
 
 
+def either_way(x: int) -> str:
+    return f"{x} called"
+
+
+async def _awaited(x: int) -> str:
+    await asyncio.sleep(0)
+    return f"{x} awaited"
+
+
+either_way.as_coroutine = lambda x: _awaited(x) if x % 2 else None  # type: ignore[attr-defined]
+
+
 # Waiting
 
 

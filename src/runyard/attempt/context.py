@@ -89,6 +89,26 @@ class Context:
         return self._runner.folder
 
     @property
+    def root(self) -> str:
+        """The project's folder, to which names of files and modules are relative."""
+        return self._runner.program.job.root
+
+    @property
+    def files_travel(self) -> bool:
+        """Whether `folder` is a stand-in, of which only the files of tasks reach the yard."""
+        return self._runner.program.job.files_travel
+
+    @property
+    def worker(self) -> int:
+        """The number of the lane, as in its outcome."""
+        return self._runner.worker
+
+    @property
+    def has_own_process(self) -> bool:
+        """Whether no other lane runs in this process."""
+        return self._runner.has_own_process
+
+    @property
     def workspace(self) -> Path:
         """The task's own folder, until it ends."""
         with self._lock:

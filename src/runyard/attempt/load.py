@@ -32,20 +32,38 @@ def load(
                 "run that script again to continue",
             )
         return load_function(functions[target.ref])
+    module, found = _looked_up(target, root)
+    if not callable(found):
+        raise _missing(target, module, "function")
+    return found  # type: ignore[no-any-return]
+
+
+def load_object(text: str, root: str) -> Any:
+    """What `module:name` or `path/file.py:name` refers to, a function or anything else."""
+    target = Target.parse(text)
+    module, found = _looked_up(target, root)
+    if found is None:
+        raise _missing(target, module, "attribute")
+    return found
+
+
+def _looked_up(target: Target, root: str) -> tuple[Any, Any]:
+    """The module of a target, and what its name refers to there."""
     place, _, name = target.ref.rpartition(":")
     module = _load_file(Path(root, place)) if target.kind == "file" else _import(place, root)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
-    if not callable(found):
-        defined = sorted(
-            k for k, v in vars(module).items() if callable(v) and not k.startswith("_")
-        )
-        raise BadTarget(
-            f"{place} has no function {name!r}",
-            hint=f"its functions: {', '.join(defined[:12]) or 'none'}",
-        )
-    return found  # type: ignore[no-any-return]
+    return module, found
+
+
+def _missing(target: Target, module: Any, what: str) -> BadTarget:
+    place, _, name = target.ref.rpartition(":")
+    defined = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
+    return BadTarget(
+        f"{place} has no {what} {name!r}",
+        hint=f"its functions: {', '.join(defined[:12]) or 'none'}",
+    )
 
 
 def _import(name: str, root: str) -> Any:

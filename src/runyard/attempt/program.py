@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -33,6 +33,16 @@ class TaskFunction(msgspec.Struct, frozen=True):
         method = getattr(function, "__call__", function)  # noqa: B004
         is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
         return cls(function, wants_context(function), is_coroutine)
+
+    def coroutine(self, **params: Any) -> Awaitable[Any] | None:
+        """A call on an event loop; None if the function has to be called in a thread.
+
+        An ordinary function may have an attribute `as_coroutine`, which decides for each call.
+        """
+        if self.is_coroutine:
+            return cast("Awaitable[Any]", self.function(**params))
+        other = getattr(self.function, "as_coroutine", None)
+        return None if other is None else cast("Awaitable[Any] | None", other(**params))
 
 
 class ReadyTask(msgspec.Struct, gc=False):

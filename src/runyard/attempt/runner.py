@@ -12,7 +12,7 @@ import errno
 import math
 import os
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -70,7 +70,7 @@ class Runner:
         self._output = output if options.capture else OutputCapture()
         self._batch = job.batch
         self._codec = job.codec
-        self._worker = job.engine << 16 | job.first_lane + lane
+        self.worker = job.engine << 16 | job.first_lane + lane
         self._folder = Path(job.folder)
         template = None if options.template is None else Path(job.root, options.template)
         self._spaces = Workspaces(self._folder, keep=options.keep, template=template)
@@ -96,7 +96,7 @@ class Runner:
 
     def run_each(self, tasks: Iterable[ReadyTask], chunk: int) -> Iterator[AttemptResult]:
         """Run an attempt at each task when its result is asked for, as `run` does."""
-        note, batch, worker, pid = self._note, self._batch, self._worker, self._pid
+        note, batch, worker, pid = self._note, self._batch, self.worker, self._pid
         prepared, written, none = self._prepared, self._written, self._none
         for ready in tasks:
             target = ready.target
@@ -148,8 +148,9 @@ class Runner:
             if self._prepared:
                 self._prepare()
             extra = {"ctx": self.context()} if target.wants_context else {}
-            if target.is_coroutine:
-                value = await cast("Awaitable[Any]", target.function(**extra, **ready.params))
+            coroutine = target.coroutine(**extra, **ready.params)
+            if coroutine is not None:
+                value = await coroutine
             else:
                 self._thread = self._thread or CallThread()
                 value = await self._thread.call(target.function, **extra, **ready.params)
@@ -189,6 +190,11 @@ class Runner:
     def current(self) -> Context | None:
         """The same; None if no task is running."""
         return None if self._ready is None else self.context()
+
+    @property
+    def has_own_process(self) -> bool:
+        """Whether this is the only lane of its process."""
+        return self._home is not None
 
     @property
     def folder(self) -> Path:
@@ -258,7 +264,7 @@ class Runner:
     def _row(self, ready: ReadyTask, value: Any, started: float, seconds: float) -> OutcomeRow:
         """The row of a completed attempt. A plain tuple: all that follows reads it by position."""
         data = self._none if value is None else self._encode(self._codec, value)
-        row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self._worker)
+        row = (ready.task, COMPLETED, ready.attempt, data, None, started, seconds, self.worker)
         return cast("OutcomeRow", row + (checksum(row, self._batch),))  # noqa: RUF005
 
     def _settled(self, ready: ReadyTask, row: OutcomeRow) -> AttemptResult:
@@ -309,7 +315,7 @@ class Runner:
         printed = self._end(ready, ok=False)
         row = OutcomeRow.with_checksum(
             self._batch, ready.task, FAILED, ready.attempt, value, info.encode(),
-            started, seconds, self._worker,
+            started, seconds, self.worker,
         )  # fmt: skip
         raised = pack_error(error) if ready.packed else None
         return Failure(row, class_names(error), raised, printed)

@@ -38,6 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     lane_status: str  # path of the LaneStatusFile
     spool: str  # the folder for captured output
     options: Options = Options()
+    files_travel: bool = False  # `folder` is a stand-in, of which tasks' files are sent to the yard
     first_lane: int = 0  # the engine's number of the first of these lanes
     code: dict[str, str] = {}  # fingerprints of the functions that workers import
 

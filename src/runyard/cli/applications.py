@@ -18,6 +18,10 @@ APPLICATIONS = {
         "doors.malice.commands",
         "A vote that one of seven agents wants to win at any cost.",
     ),
+    "workbench": (
+        "doors.workbench.commands",
+        "A test bench for LangGraph: variants, cases, time travel.",
+    ),
     "queue": ("doors.agent.commands.queue", "A task queue for agents, run by a background worker."),
     "mcp": ("doors.agent.commands.mcp", "Serve the queue to an agent over MCP (stdio)."),
 }

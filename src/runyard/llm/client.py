@@ -17,7 +17,7 @@ from typing import Any, Self
 from runyard.addresses import masked
 from runyard.errors import UsageError
 from runyard.llm.answer import Answer, Assembly, Piece, read_answer, read_scores, read_vectors
-from runyard.llm.attempts import Attempts, Endpoint
+from runyard.llm.attempts import Endpoint, RequestAttempts
 from runyard.llm.connections import Connections
 
 Messages = str | Sequence[Mapping[str, Any]]
@@ -192,23 +192,23 @@ class Client:
         model: str | None,
         system: str | None,
         options: Mapping[str, Any],
-    ) -> Attempts[Answer]:
+    ) -> RequestAttempts[Answer]:
         asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         first = [] if system is None else [{"role": "system", "content": system}]
         body = {"model": self._model(model), "messages": [*first, *asked], **options}
-        return Attempts(self._endpoint, "chat/completions", body, read_answer)
+        return RequestAttempts(self._endpoint, "chat/completions", body, read_answer)
 
     def _embed(
         self, texts: Sequence[str], model: str | None, options: Mapping[str, Any]
-    ) -> Attempts[list[list[float]]]:
+    ) -> RequestAttempts[list[list[float]]]:
         body = {"model": self._model(model), "input": list(texts), **options}
-        return Attempts(self._endpoint, "embeddings", body, read_vectors)
+        return RequestAttempts(self._endpoint, "embeddings", body, read_vectors)
 
     def _moderate(
         self, text: str, model: str, options: Mapping[str, Any]
-    ) -> Attempts[dict[str, float]]:
+    ) -> RequestAttempts[dict[str, float]]:
         body = {"model": model, "input": text, **options}
-        return Attempts(self._endpoint, "moderations", body, read_scores)
+        return RequestAttempts(self._endpoint, "moderations", body, read_scores)
 
     def _model(self, model: str | None) -> str:
         found = model or self.model

@@ -305,11 +305,12 @@ class Plan:
 
 
 def axis_label(axis: Axis, position: int) -> str:
-    """A label for a variant or case: its `name`, or its values."""
+    """A label for a variant or case: its `name`, its own `variant` or `case`, or its values."""
     value: Any = axis.values[position]
-    named = value.get("name") if isinstance(value, dict) else None
-    if isinstance(named, str):
-        return named
+    for key in ("name", axis.role):
+        named = value.get(key) if isinstance(value, dict) else None
+        if isinstance(named, str):
+            return named
     return " ".join(f"{k}={v}" for k, v in value.items()) or "(default)"
 
 

@@ -17,6 +17,7 @@ from sample_tasks import (
     Adder,
     deep_inside,
     double,
+    either_way,
     emits,
     emits_and_waits,
     fails,
@@ -442,6 +443,14 @@ def test_a_coroutine_may_raise_anything(place: Place, yard: ry.Yard) -> None:
         "ExceptionGroup",
         "CancelledError",
     ]
+
+
+def test_a_function_may_offer_a_coroutine_for_an_event_loop(place: Place, yard: ry.Yard) -> None:
+    result = place.run(yard, ry.grid(either_way, x=range(4)))
+    on_loop = place.backend == "async"
+    assert list(result.values()) == [
+        f"{x} {'awaited' if on_loop and x % 2 else 'called'}" for x in range(4)
+    ]  # fmt: skip
 
 
 def test_a_callable_object_that_gives_a_coroutine_is_awaited(place: Place, yard: ry.Yard) -> None:

@@ -101,7 +101,7 @@ def test_what_retry_after_says_is_waited_for(server: ModelServer, ask: Any) -> N
     begin = time.monotonic()
     answer = ask("hi")
     assert time.monotonic() - begin >= 0.4
-    assert answer.usage.waited >= 0.4
+    assert answer.usage.waited > 0.3  # from when the refusal was read
     assert answer.usage.latency < answer.usage.waited
 
 

@@ -241,6 +241,16 @@ def test_a_value_that_stands_twice_on_an_axis_is_refused(values: list[Any]) -> N
     assert "replicates" in str(caught.value.hint)
 
 
+def test_a_variant_or_case_may_name_itself_by_its_own_parameter() -> None:
+    axes = [
+        Axis("variant", "variant", ({"variant": "fast", "x": 1},)),
+        Axis("case", "case", ({"case": "first", "y": 2}, {"case": 3})),
+    ]
+    plan = Plan({}, axes, 1)
+    assert plan.labels(0) == {"variant": "fast", "case": "first"}
+    assert plan.labels(1) == {"variant": "fast", "case": "case=3"}
+
+
 def test_labels_are_coordinates_in_words() -> None:
     axes = [
         Axis("variant", "variant", ({"name": "fast", "x": 1}, {"x": 2, "y": 3}, {})),

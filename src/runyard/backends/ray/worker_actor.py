@@ -183,6 +183,7 @@ class WorkerActor:
                 root=root,
                 path=local_path(job.path, environment.project, project),
                 folder=folder,
+                files_travel=self._own_batch is not None,
                 lane_status=str(self._lane_status.path),
                 spool=str(self._folder),
                 first_lane=lane,

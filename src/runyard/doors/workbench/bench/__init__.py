@@ -1,0 +1,1 @@
+"""The bench itself: what a user calls, and the results."""

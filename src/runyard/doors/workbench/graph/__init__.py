@@ -1,0 +1,1 @@
+"""The user's graph: opened from any form, changed node by node, checked, sent elsewhere."""

@@ -1,0 +1,1 @@
+"""One cell: a variant of the graph runs on a case, and what came out is recorded."""
