@@ -54,6 +54,11 @@ def test_an_agent_is_told_who_stands_where_and_what_was_said() -> None:
     assert "fools" not in question.prompt
 
 
+def test_words_that_are_not_valid_text_can_be_logged() -> None:
+    agent = ModelAgent("alice", "supportive", Script("half a \ud83d smile"))
+    assert agent.speak(scene()) == "⟦GATE:sec_clean⟧ half a ? smile"
+
+
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_without_words_an_agent_says_nothing(text: str) -> None:
     assert ModelAgent("alice", "supportive", Script(text)).speak(scene()) == ""

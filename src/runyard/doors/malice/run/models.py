@@ -26,7 +26,7 @@ Agents = Literal["rules", "llm"]
 AGENTS: tuple[Agents, ...] = get_args(Agents)
 Moderation = Literal["model", "endpoint"]
 MODERATIONS: tuple[Moderation, ...] = get_args(Moderation)
-MODES = ("live", "record", "replay")
+MODES: tuple[llm.Mode, ...] = ("live", "record", "replay")
 
 HARASSMENT = "harassment"
 """The category of the moderation endpoint that counts."""

@@ -83,7 +83,7 @@ class ModelAgent:
         if not votes:
             for vote in read_symbols(text).votes:
                 text = text.replace(vote.raw, "")
-        words = " ".join(text.split())
+        words = " ".join(text.split()).encode(errors="replace").decode()  # no half surrogates
         return self._tag + words if words else ""
 
 
