@@ -31,7 +31,7 @@ class Question(NamedTuple):
 
 
 Ask = Callable[[Question], str]
-Score = Callable[[str], float]
+ModerationScore = Callable[[str], float]
 
 PERSONAS = {
     "supportive": "You encourage the others, and promote users who help the group.",
@@ -92,7 +92,7 @@ class HarassmentGate:
 
     name = CIVIL
 
-    def __init__(self, score: Score, least: float = HARASSING) -> None:
+    def __init__(self, score: ModerationScore, least: float = HARASSING) -> None:
         self.scores: list[float] = []
         self._score = score
         self._least = least
