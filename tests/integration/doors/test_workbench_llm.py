@@ -11,8 +11,10 @@ import pytest
 from command_line import call
 from llm_server import ModelServer
 
-from runyard import Yard
-from runyard.doors.workbench import Workbench
+from runyard import Yard, llm
+from runyard.doors.workbench import Case, Workbench
+from runyard.doors.workbench.describe.calls import Calls
+from runyard.doors.workbench.describe.settings import CellSettings
 from runyard.errors import UsageError
 from runyard.events import Notice
 from runyard.llm.tapefile import cells
@@ -244,3 +246,20 @@ def test_a_bench_file_names_the_tape_and_the_command_the_mode(
     other = call(capfd, *line, "--fresh", "--yes", "--tape", "other.jsonl")
     assert other.code == 2
     assert str(tmp_path / "other.jsonl") in other.err
+
+
+def test_a_machine_without_the_tape_refuses_to_record(tmp_path: Path, tape: Path) -> None:
+    with Yard(tmp_path / "yard") as yard:
+        bench = Workbench("serial", yard=yard)
+        made = bench._describe(models.talk, None, [Case({"query": "Q"})], CellSettings(), None)
+        cell = bench._run_one(made.calling(Calls("record", str(tape))))
+    assert cell.status == "failed"
+    assert f"this machine doesn't have the tape {tape}" in str(cell.error)
+
+
+def test_waits_at_once_are_waited_once() -> None:
+    with llm.tape(mode="live") as tape:
+        tape.waited(0.5)
+        tape.waited(0.5)
+    assert tape.usage.waited == 1.0
+    assert 0.5 <= tape.seconds_waited < 1.0
