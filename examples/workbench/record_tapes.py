@@ -19,6 +19,7 @@ params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.port = sys.argv[1], 1024, 0
 params.model_alias = {"smollm2"}  # otherwise answers name the model by its path
 params.cpuparams.n_threads = 1
+params.cache_prompt = False  # so that an answer does not depend on the questions before
 server = xllamacpp.Server(params)
 print(f"address: {server.listening_address}/v1", flush=True)
 sys.stdin.read()

@@ -15,11 +15,11 @@ import pytest
 EXAMPLES = Path(__file__).parents[3] / "examples" / "workbench"
 
 LINES = {
-    "rag": r"stems, plain +8 of 8 +0\.109 +0\.625 +0\.875",
+    "rag": r"stems, plain +8 of 8 .* 0\.875",
     "router": r"words +6 of 6 +0\.8333 +0\.8333",
-    "approval": r"sorry +3 of 4 +1 +1",
+    "approval": r"sorry +3 of 4 .* 1\n",
 }
-"""A line that each example shows."""
+"""A line that each example shows, in figures that don't depend on the model."""
 
 
 def _run(name: str, backend: str, folder: Path, *more: str) -> str:
