@@ -52,8 +52,8 @@ HANDED_OUT = ("Context", "Result")
 """Classes that users receive and don't create."""
 
 MODELS = (
-    "chat", "stream", "embed", "Client", "Answer", "Piece", "ToolCall", "tape", "tidy", "usage",
-    "Usage", "Prices", "Price",
+    "chat", "stream", "embed", "moderate", "Client", "Answer", "Piece", "ToolCall", "tape", "tidy",
+    "usage", "Usage", "Prices", "Price",
 )  # fmt: skip
 """Names of `runyard.llm`; those for coroutines have an `a` before them."""
 

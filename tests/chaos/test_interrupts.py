@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -135,7 +136,8 @@ def is_undisturbed(scene: Scene, delays: list[tuple[float, signal.Signals]], fir
         for seconds, number in delays:
             time.sleep(seconds)  # the moment is what this is about
             if shown.process.poll() is None:
-                os.kill(shown.pid, number)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(shown.pid, number)
         together = {number for seconds, number in delays[:1] if seconds < 0.1}
         assert shown.wait() - 128 in {first} | together, (delays, shown.end)
         assert "Traceback" not in shown.text, (delays, shown.text)

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any
@@ -24,7 +24,7 @@ class ModelServer:
     `faults` are done in turn, one for each request, before it behaves: a status such as 500,
     "stall", "malformed", "hang up", "cut" (in the middle) or "cut early" (before the first word).
     `refuse` is the share of requests that get 429, and `limit` the requests per second above which
-    they do.
+    they do. `says` makes the answer to a request's body, instead of repeating what was asked.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class ModelServer:
         limit: float | None = None,
         retry_after: str | None = None,
         delay: float = 0.0,
+        says: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
         self.faults = deque(faults)
         self.requests: list[dict[str, Any]] = []
@@ -42,6 +43,7 @@ class ModelServer:
         self.answered: list[float] = []  # when
         self.retry_after = retry_after
         self.delay = delay
+        self.says = says
         self._refuse, self._random = refuse, Random(7)
         self._limit, self._tokens, self._filled = limit, 2.0, time.monotonic()
         self._lock = threading.Lock()
@@ -131,6 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b'{"choices": [{"mess')
         elif self.path.endswith("/embeddings"):
             self._embeddings(body)
+        elif self.path.endswith("/moderations"):
+            scores = {"harassment": 0.9 if "pathetic" in body["input"] else 0.1, "violence": 0.0}
+            self._json(200, {"results": [{"category_scores": scores}]})
         elif body.get("stream"):
             self._stream(body, cut=fault)
         else:
@@ -138,6 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
         message, finish = answer_to(body)
+        if self.model.says is not None:
+            message["content"] = self.model.says(body)
         return {
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.adapters.executor_engine import ExecutorEngine
-from runyard.adapters.keys import Call, Keys, label
+from runyard.adapters.keys import KeyedCall, Keys, label
 from runyard.attempt.packed import call_each, call_it, pack, pack_arguments
 from runyard.backends import backend_class, open_backend
 from runyard.backends.base import Backend
@@ -86,7 +86,7 @@ class Executor(futures.Executor):
         """Run `fn(*args, **kwargs)`; returns a future."""
         return self._submit(dump_function(fn), [(fn, args, kwargs)], args, kwargs)
 
-    def submit_calls(self, fn: Callable[[], Any], calls: Sequence[Call]) -> Future[Any]:
+    def submit_calls(self, fn: Callable[[], Any], calls: Sequence[KeyedCall]) -> Future[Any]:
         """Run `fn()`, which makes these calls; a later run recognises it by them."""
         return self._submit(dump_function(call_it), calls, (fn,), {})
 
@@ -112,7 +112,7 @@ class Executor(futures.Executor):
         packed = dump_function(call_each)
         found = []
         while chunk := list(islice(items, chunksize)):
-            calls: list[Call] = [(fn, args, {}) for args in chunk]
+            calls: list[KeyedCall] = [(fn, args, {}) for args in chunk]
             found.append(self._submit(packed, calls, (fn, chunk), {}))
         return chain.from_iterable(_results(found, until))
 
@@ -129,7 +129,7 @@ class Executor(futures.Executor):
     def _submit(
         self,
         function: bytes,
-        calls: Sequence[Call],
+        calls: Sequence[KeyedCall],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Future[Any]:

@@ -23,7 +23,7 @@ from runyard.spec.task import Target
 _OF_THE_RUN = ("sklearn.callback.",)
 """Modules whose objects describe the present run, not the call."""
 
-Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+KeyedCall = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Keys:
@@ -33,7 +33,7 @@ class Keys:
         self._seen: Counter[str] = Counter()
         self._counting = threading.Lock()
 
-    def next(self, calls: Sequence[Call], arguments: bytes) -> str:
+    def next(self, calls: Sequence[KeyedCall], arguments: bytes) -> str:
         """The key of one call, or of several that are submitted together."""
         content = hashlib.sha256()
         for function, args, named in calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from runyard.format import plus_minus, show
 
 if TYPE_CHECKING:
     from runyard.reports.decision import Decision
+    from runyard.reports.gates import GateVerdict
     from runyard.stats.compare_result import Comparison
 
 
@@ -93,12 +95,13 @@ def compare(
             **given,
         )
     session.answer(
-        "\n".join(_lines(decision)), {"batch": batch, "other": other, **decision.to_data()}
+        "\n".join(decision_lines(decision)), {"batch": batch, "other": other, **decision.to_data()}
     )
     return 0 if decision.holds else EXIT_GATE
 
 
-def _lines(decision: Decision) -> list[str]:
+def decision_lines(decision: Decision) -> list[str]:
+    """The comparisons in words and as a table, and the gates."""
     groups, found, missing = decision.groups, decision.compared.found, decision.compared.missing
     lines = []
     for comparison in found:
@@ -114,7 +117,13 @@ def _lines(decision: Decision) -> list[str]:
     if groups.metric is None and len(groups.parts) > 1:
         metrics = ", ".join(groups.metrics[:20])
         lines.append(f"not compared: choose a metric with --metric: {metrics}")
-    for verdict in decision.verdicts:
+    return lines + gate_lines(decision.verdicts)
+
+
+def gate_lines(verdicts: Iterable[GateVerdict]) -> list[str]:
+    """Each gate with its figures."""
+    lines = []
+    for verdict in verdicts:
         said, colour = ("passed", "green") if verdict.holds else ("failed", "red")
         lines.append(f"{style(f'gate {said}', fg=colour)}: {verdict.text}")
     return lines

@@ -123,17 +123,26 @@ def say_result(session: Session, result: Result) -> int:
     for group in unencodable[:1]:
         session.note(f"{style('error:', fg='red', bold=True)} {group.message}")
     if unfinished:
-        budget = result.recorded.options.budget if result.end == "budget" else {}
-        larger = {k: 2 * (max(n, stats.done) if k == TASKS else n) for k, n in budget.items()}
-        more = [word for k, n in larger.items() for word in ("--budget", f"{k}={n:g}")]
-        next_command = style(session.command("resume", result.name, *more), bold=True)
         session.note(
             f"{WHY.get(result.end, 'interrupted')} with {stats.done:,} of {stats.total:,} tasks "
-            f"recorded; run `{next_command}` to continue"
+            f"recorded; run `{resume_command(session, result)}` to continue"
         )
-    if unencodable:
-        return EXIT_USAGE
-    if unfinished and result.end == "deadline":
+    return EXIT_USAGE if unencodable else exit_code(result)
+
+
+def resume_command(session: Session, result: Result) -> str:
+    """The command that continues a batch, with a larger budget if that was used up."""
+    budget = result.recorded.options.budget if result.end == "budget" else {}
+    done = result.stats.done
+    larger = {k: 2 * (max(n, done) if k == TASKS else n) for k, n in budget.items()}
+    more = [word for k, n in larger.items() for word in ("--budget", f"{k}={n:g}")]
+    return style(session.command("resume", result.name, *more), bold=True)
+
+
+def exit_code(result: Result) -> int:
+    """The exit code of a run that was not interrupted."""
+    stats = result.stats
+    if result.end == "deadline" and stats.done < stats.total:
         return EXIT_DEADLINE
     if result.end == "budget":
         return EXIT_BUDGET

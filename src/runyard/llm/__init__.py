@@ -22,13 +22,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runyard.llm.answer import Answer, Piece, ToolCall
     from runyard.llm.cell import Mode, Tape, tape, usage
-    from runyard.llm.client import Client, achat, aembed, astream, chat, embed, stream
+    from runyard.llm.client import (
+        Client,
+        achat,
+        aembed,
+        amoderate,
+        astream,
+        chat,
+        embed,
+        moderate,
+        stream,
+    )
     from runyard.llm.costs import Usage
     from runyard.llm.prices import Price, Prices
     from runyard.llm.tapefile import tidy
 
 __all__ = [  # noqa: RUF022  grouped: asking, what comes back, a cell's record and costs
-    "chat", "achat", "stream", "astream", "embed", "aembed", "Client",
+    "chat", "achat", "stream", "astream", "embed", "aembed", "moderate", "amoderate", "Client",
     "Answer", "Piece", "ToolCall",
     "tape", "Tape", "Mode", "tidy", "usage", "Usage", "Prices", "Price",
 ]  # fmt: skip
@@ -36,7 +46,17 @@ __all__ = [  # noqa: RUF022  grouped: asking, what comes back, a cell's record a
 _HOMES = {
     "runyard.llm.answer": ("Answer", "Piece", "ToolCall"),
     "runyard.llm.cell": ("Mode", "Tape", "tape", "usage"),
-    "runyard.llm.client": ("Client", "chat", "achat", "stream", "astream", "embed", "aembed"),
+    "runyard.llm.client": (
+        "Client",
+        "chat",
+        "achat",
+        "stream",
+        "astream",
+        "embed",
+        "aembed",
+        "moderate",
+        "amoderate",
+    ),
     "runyard.llm.prices": ("Price", "Prices"),
     "runyard.llm.tapefile": ("tidy",),
     "runyard.llm.costs": ("Usage",),

@@ -76,6 +76,15 @@ def read_vectors(document: Any, _usage: Usage) -> list[list[float]]:
         raise Unusable("the answer has no embeddings") from error
 
 
+def read_scores(document: Any, _usage: Usage) -> dict[str, float]:
+    """The answer of a moderation endpoint: the score of each category."""
+    try:
+        scores = document["results"][0]["category_scores"]
+        return {name: float(score) for name, score in scores.items() if score is not None}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Unusable("the answer has no scores") from error
+
+
 class Assembly:
     """A streamed answer as it comes in."""
 

@@ -62,7 +62,7 @@ class _Trouble(Exception):
         self.is_final = is_final
 
 
-class Attempts(Generic[T]):
+class RequestAttempts(Generic[T]):
     """The attempts at one call."""
 
     def __init__(

@@ -16,14 +16,17 @@ from typing import Any, Self
 
 from runyard.addresses import masked
 from runyard.errors import UsageError
-from runyard.llm.answer import Answer, Assembly, Piece, read_answer, read_vectors
-from runyard.llm.attempts import Attempts, Endpoint
+from runyard.llm.answer import Answer, Assembly, Piece, read_answer, read_scores, read_vectors
+from runyard.llm.attempts import Endpoint, RequestAttempts
 from runyard.llm.connections import Connections
 
 Messages = str | Sequence[Mapping[str, Any]]
 
 BASE_URL = "https://api.openai.com/v1"
 """The endpoint, unless `OPENAI_BASE_URL` or an argument names another."""
+
+MODERATION = "omni-moderation-latest"
+"""The model that moderates, unless an argument names another."""
 
 
 class Client:
@@ -157,6 +160,17 @@ class Client:
         http = await self._connections.asynchronous()
         return await self._embed(texts, model, options).apost(http)
 
+    def moderate(self, text: str, *, model: str = MODERATION, **options: Any) -> dict[str, float]:
+        """The moderation endpoint's scores of a text, from 0 to 1, by category."""
+        return self._moderate(text, model, options).post(self._connections.sync())
+
+    async def amoderate(
+        self, text: str, *, model: str = MODERATION, **options: Any
+    ) -> dict[str, float]:
+        """The same in a coroutine."""
+        http = await self._connections.asynchronous()
+        return await self._moderate(text, model, options).apost(http)
+
     def close(self) -> None:
         """Close the connections of this process."""
         self._connections.close()
@@ -178,17 +192,23 @@ class Client:
         model: str | None,
         system: str | None,
         options: Mapping[str, Any],
-    ) -> Attempts[Answer]:
+    ) -> RequestAttempts[Answer]:
         asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         first = [] if system is None else [{"role": "system", "content": system}]
         body = {"model": self._model(model), "messages": [*first, *asked], **options}
-        return Attempts(self._endpoint, "chat/completions", body, read_answer)
+        return RequestAttempts(self._endpoint, "chat/completions", body, read_answer)
 
     def _embed(
         self, texts: Sequence[str], model: str | None, options: Mapping[str, Any]
-    ) -> Attempts[list[list[float]]]:
+    ) -> RequestAttempts[list[list[float]]]:
         body = {"model": self._model(model), "input": list(texts), **options}
-        return Attempts(self._endpoint, "embeddings", body, read_vectors)
+        return RequestAttempts(self._endpoint, "embeddings", body, read_vectors)
+
+    def _moderate(
+        self, text: str, model: str, options: Mapping[str, Any]
+    ) -> RequestAttempts[dict[str, float]]:
+        body = {"model": model, "input": text, **options}
+        return RequestAttempts(self._endpoint, "moderations", body, read_scores)
 
     def _model(self, model: str | None) -> str:
         found = model or self.model
@@ -275,6 +295,30 @@ async def aembed(
 ) -> list[list[float]]:
     """The same in a coroutine."""
     return await _client(base_url, api_key).aembed(texts, model=model, **options)
+
+
+def moderate(
+    text: str,
+    *,
+    model: str = MODERATION,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    **options: Any,
+) -> dict[str, float]:
+    """The moderation endpoint's scores of a text, from 0 to 1, by category."""
+    return _client(base_url, api_key).moderate(text, model=model, **options)
+
+
+async def amoderate(
+    text: str,
+    *,
+    model: str = MODERATION,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    **options: Any,
+) -> dict[str, float]:
+    """The same in a coroutine."""
+    return await _client(base_url, api_key).amoderate(text, model=model, **options)
 
 
 def _client(base_url: str | None, api_key: str | None) -> Client:

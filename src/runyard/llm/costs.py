@@ -73,6 +73,8 @@ def used(call: Call, answer: dict[str, Any], seconds: float, prices: Prices) -> 
     if answer.get("status", 599) >= 400 or "error" in answer or "text" in answer:
         return Usage(waited=seconds)
     counts, price = _counts(answer), prices.price(call.model)
+    if counts is None and price is not None and price.is_free:
+        counts = 0, 0, 0  # moderation endpoints don't tell
     asked, cached, made = counts or (0, 0, 0)
     is_known = counts is not None and price is not None
     return Usage(

@@ -30,6 +30,11 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: Dollars
     cached: Dollars | None = None  # input tokens from the provider's cache; None: as other input
 
+    @property
+    def is_free(self) -> bool:
+        """Whether calls cost nothing."""
+        return not (self.input or self.output or self.cached)
+
     def of(self, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
         """The dollars for a call; `input_tokens` include the cached ones."""
         cached = self.input if self.cached is None else self.cached

@@ -22,7 +22,7 @@ FILE = "llm.json"
 """Its name in the batch's folder."""
 
 
-class State(msgspec.Struct):
+class SharedState(msgspec.Struct):
     """The content of the file."""
 
     spent: float = 0.0  # dollars
@@ -35,10 +35,10 @@ class Shared:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._state = State()
+        self._state = SharedState()
 
     @contextmanager
-    def state(self) -> Iterator[State]:
+    def state(self) -> Iterator[SharedState]:
         """The state, locked against all other users; changes are kept."""
         if self._path is None:
             with self._lock:
@@ -98,8 +98,8 @@ class Shared:
             return os.open(self._path, flags, 0o600)
 
 
-def _decoded(content: bytes) -> State:
+def _decoded(content: bytes) -> SharedState:
     try:
-        return msgspec.json.decode(content, type=State)
+        return msgspec.json.decode(content, type=SharedState)
     except msgspec.DecodeError:  # a new file
-        return State()
+        return SharedState()

@@ -43,7 +43,7 @@ class Found(NamedTuple):
         return stat.S_ISDIR(self.status.st_mode)
 
 
-class Usage(NamedTuple):
+class SpaceUsage(NamedTuple):
     """The space that a folder uses."""
 
     bytes: int  # on the disk, so that holes count for nothing and hard links once
@@ -65,7 +65,7 @@ def walk(root: Path, into: Callable[[Found], bool] = lambda _: True) -> Iterator
         os.close(top)
 
 
-def usage(root: Path, *, most: Usage | None = None) -> Usage:
+def usage(root: Path, *, most: SpaceUsage | None = None) -> SpaceUsage:
     """The space that a folder uses; counting stops once it exceeds `most`."""
     size = entries = 0
     linked: set[tuple[int, int]] = set()
@@ -80,7 +80,7 @@ def usage(root: Path, *, most: Usage | None = None) -> Usage:
         size += status.st_blocks * 512
         if most is not None and (size > most.bytes or entries > most.entries):
             break
-    return Usage(size, entries)
+    return SpaceUsage(size, entries)
 
 
 def read_file(path: str | Path, most: int, *, folder: int | None = None) -> bytes:

@@ -11,6 +11,8 @@ same digits.
 | everything about one metric | `Summary` |
 | how certain | `t_interval`, `wilson`, `newcombe` |
 | which is better | `compare.compare` |
+| what k attempts achieve | `passes.pass_at_k`, `passes.pass_all_k` |
+| do two raters agree | `agreement.cohen_kappa` |
 | does a condition hold | `conditions.parse` |
 | when to stop adding replicates | `stopping.ConfidenceSequence`, `stopping.RateSequence` |
 """

@@ -97,8 +97,11 @@ def t_interval(moments: Moments, level: float = 0.95) -> Interval:
     return Interval.around(moments.mean, half, level, "t")
 
 
-def wilson(successes: int, total: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval for a rate; valid for any count, including 0 and all."""
+def wilson(successes: float, total: int, level: float = 0.95) -> Interval:
+    """Wilson's score interval for a rate; valid for any count, including 0 and all.
+
+    A part of a success is possible: the mean of values between 0 and 1 varies at most as a rate.
+    """
     z = normal_quantile(level)
     _check_counts(successes, total)
     rate = successes / total
@@ -119,7 +122,7 @@ def newcombe(s1: int, n1: int, s2: int, n2: int, level: float = 0.95) -> Interva
     return Interval(p1 - p2 - below, p1 - p2 + above, level, "newcombe")
 
 
-def _check_counts(successes: int, total: int) -> None:
+def _check_counts(successes: float, total: int) -> None:
     if total < 1 or not 0 <= successes <= total:
         raise UsageError(
             f"a rate of {successes} out of {total} has no interval",

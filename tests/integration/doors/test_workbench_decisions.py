@@ -503,10 +503,10 @@ def test_classes_of_a_script_are_rebuilt_or_refused(tmp_path: Path) -> None:
         subprocess.run([sys.executable, str(script)], check=True, cwd=tmp_path, timeout=100)
     code = (
         "from runyard.doors.workbench.tape.file import read_rows\n"
-        "from runyard.doors.workbench.tape.saver import Tape\n"
+        "from runyard.doors.workbench.tape.saver import TapeSaver\n"
         "from pathlib import Path\n"
         "[path] = Path('yard/batches/script/tapes').glob('*.sqlite')\n"
-        "tape = Tape('script/0/0')\n"
+        "tape = TapeSaver('script/0/0')\n"
         "tape.load(read_rows(path, 'script/0/0'))\n"
         "list(tape.list(None))\n"
     )

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from runyard import Yard
 from runyard.doors.workbench import Case, Workbench
 from runyard.doors.workbench.tape.file import ThreadRows, close_files, open_file, read_rows
-from runyard.doors.workbench.tape.saver import Tape
+from runyard.doors.workbench.tape.saver import TapeSaver
 
 __all__ = ["bench"]
 
@@ -35,7 +35,7 @@ def test_langgraphs_own_saver_opens_a_tape(bench: Workbench, make: Any) -> None:
 
 
 def test_a_tape_reads_as_a_sqlite_saver_does(tmp_path: Path) -> None:
-    tape = Tape("t")
+    tape = TapeSaver("t")
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
         saver = SqliteSaver(connection)
         config: Any = {"configurable": {"thread_id": "t"}}
@@ -66,7 +66,7 @@ def test_a_tape_reads_as_a_sqlite_saver_does(tmp_path: Path) -> None:
 def test_a_second_attempt_replaces_the_first_ones_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     for _ in range(2):
-        tape = Tape("t", open_file(path))
+        tape = TapeSaver("t", open_file(path))
         graph = graphs.qa().compile(checkpointer=tape)
         graph.invoke({"query": "q"}, {"configurable": {"thread_id": "t"}})
         tape.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.spaces import OutOfReach, Usage, usage, walk
+from runyard.spaces import OutOfReach, SpaceUsage, usage, walk
 from runyard.spaces.walking import DEPTH
 
 BLOCK = 4096
@@ -68,8 +68,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_counting_ends_once_there_is_too_much(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).touch()
-    assert usage(tmp_path, most=Usage(1 << 30, 10)).entries == 11
+    assert usage(tmp_path, most=SpaceUsage(1 << 30, 10)).entries == 11
 
 
 def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
-    assert usage(tmp_path / "none") == Usage(0, 0)
+    assert usage(tmp_path / "none") == SpaceUsage(0, 0)

@@ -23,11 +23,24 @@ if TYPE_CHECKING:
     from runyard.doors.workbench.bench.workbench import Workbench
     from runyard.doors.workbench.describe.cases import Case, load_cases
     from runyard.doors.workbench.describe.variants import Variant
+    from runyard.doors.workbench.evaluate.judge import Judge, PairJudge
+    from runyard.doors.workbench.evaluate.ready import (
+        Cost,
+        ExactMatch,
+        JsonMatch,
+        Latency,
+        NumericMatch,
+        RegexMatch,
+        ToolCallMatch,
+    )
+    from runyard.doors.workbench.evaluate.trajectories import TrajectoryMatch
 
-__all__ = [  # noqa: RUF022  grouped: running, describing, what came out
+__all__ = [  # noqa: RUF022  grouped: running, describing, what came out, evaluators
     "Workbench",
     "Variant", "Case", "load_cases",
     "BenchResult", "Cell", "Checkpoint",
+    "ExactMatch", "JsonMatch", "RegexMatch", "NumericMatch", "TrajectoryMatch", "ToolCallMatch",
+    "Latency", "Cost", "Judge", "PairJudge",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(
@@ -38,5 +51,8 @@ __getattr__ = lazy_names(
         "describe.cases": "Case load_cases",
         "bench.result": "BenchResult",
         "bench.cell": "Cell Checkpoint",
+        "evaluate.ready": "ExactMatch JsonMatch RegexMatch NumericMatch ToolCallMatch Latency Cost",
+        "evaluate.trajectories": "TrajectoryMatch",
+        "evaluate.judge": "Judge PairJudge",
     },
 )

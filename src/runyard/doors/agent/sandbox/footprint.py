@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psutil
 
 from runyard.doors.agent.inputs.settings import CodeLimits
-from runyard.spaces import OutOfReach, Usage, usage
+from runyard.spaces import OutOfReach, SpaceUsage, usage
 
 _IN_MEMORY = ("/memfd:", "/SYSV")
 _DELETED = " (deleted)"
@@ -55,7 +55,7 @@ def excess(
     on_disk = sum(file.bytes for file in unnamed.values() if not file.in_memory)
     try:
         let_in(workspace)
-        found = usage(workspace, most=Usage(limits.disk - on_disk, limits.files))
+        found = usage(workspace, most=SpaceUsage(limits.disk - on_disk, limits.files))
     except OutOfReach as error:
         return f"filled its workspace out of sight: {error.message}"
     except PermissionError:  # closed again since

@@ -31,14 +31,14 @@ MOST_DATA = 2900
 """Characters of structured content."""
 
 
-class Answer(BaseModel):
+class ToolAnswer(BaseModel):
     """What every tool returns: a message to read, and the same as data."""
 
     model_config = ConfigDict(extra="allow")
     message: str = Field(description="what happened, as text")
 
 
-Structured = Annotated[CallToolResult, Answer]
+Structured = Annotated[CallToolResult, ToolAnswer]
 Numeric = int | float | str
 Ids = list[str] | str
 Text = Annotated[str, Field(description="text")]

@@ -21,6 +21,7 @@ import msgspec
 from runyard.doors.malice.batch.progress import by_tickets
 from runyard.doors.malice.report.results import Runs, runs_of, tidy_logs, write_results
 from runyard.doors.malice.run.experiment import IMMUNE, Config, MaliceExperiment
+from runyard.doors.malice.run.models import Agents, Moderation, model_params
 from runyard.doors.malice.run.task import FOLDER, logs_folder, malice, parts_maker, parts_of
 from runyard.doors.malice.society.immune import Mode
 from runyard.doors.malice.society.rules import Rules
@@ -33,6 +34,7 @@ from runyard.spec.fingerprint import fingerprint
 from runyard.yard import Yard
 
 if TYPE_CHECKING:
+    from runyard.llm import Mode as LlmMode
     from runyard.reports.result import Result
     from runyard.stats.compare_result import Comparison
 
@@ -82,17 +84,26 @@ def describe(
     without: Sequence[str] | str = (),
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
+    agents: Agents = "rules",
+    model: str | None = None,
+    llm: LlmMode | None = None,
+    tape: str | Path | None = None,
+    moderation: Moderation | None = None,
 ) -> Batch:
     """Describe the batch; each part left out and each point of the grid is a variant.
 
     Run r has the same random numbers in every variant and in every batch with the same seed.
+    With `agents="llm"` their messages come from `model`; `llm` says whether its calls are made and
+    recorded on `tape`, replayed from it, or only made ("live", the default), and `moderation`
+    whether harassment is scored by the "model" or by the moderation "endpoint".
     """
     config = Config(tickets=tickets, immune=immune)
     if type(runs) is not int or runs < 1:
         raise BadSpec(f"runs is {runs!r}", hint="use a whole number, 1 or more")
     if tag == "":
         raise BadSpec("the tag is empty", hint="leave it out, or give the batch a name")
-    fixed: dict[str, Any] = {"tickets": tickets}
+    asked = {"model": model, "llm": llm, "tape": tape, "moderation": moderation}
+    fixed: dict[str, Any] = {"tickets": tickets, **model_params(agents, asked, parts, seed)}
     sources = {}
     if parts is not None:
         if not isinstance(parts, str):
@@ -130,19 +141,25 @@ def run_batch(
     without: Sequence[str] | str = (),
     grid: Mapping[str, Iterable[float]] | None = None,
     parts: str | None = None,
+    agents: Agents = "rules",
+    model: str | None = None,
+    llm: LlmMode | None = None,
+    tape: str | Path | None = None,
+    moderation: Moderation | None = None,
     yard: Yard | str | Path | None = None,
     progress: ShowProgress = None,
     on_event: OnEvent | None = None,
     fresh: bool = False,
     **options: Any,
 ) -> MaliceBatch:
-    """Run a batch, or continue it, and write its results.
+    """Run a batch, or continue it, and write its results; `describe` explains its parameters.
 
     If interrupted, keep the finished runs, write their results and raise.
     """
     described = describe(
-        runs, tickets, seed=seed, tag=tag, immune=immune, without=without, grid=grid, parts=parts
-    )
+        runs, tickets, seed=seed, tag=tag, immune=immune, without=without, grid=grid, parts=parts,
+        agents=agents, model=model, llm=llm, tape=tape, moderation=moderation,
+    )  # fmt: skip
     place = yard if isinstance(yard, Yard) else Yard(yard)
     name = described.record_name
     try:

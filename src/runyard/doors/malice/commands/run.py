@@ -11,12 +11,22 @@ from runyard.cli.command import COUNT, INDEX, command, option, seed_option
 from runyard.cli.compare import figures
 from runyard.cli.exit_codes import EXIT_FAILED
 from runyard.cli.options import fresh_options, option_flags, place_options
-from runyard.cli.running import carry_out, final_document, may_forget, result_lines, show_notices
+from runyard.cli.running import (
+    WHY,
+    carry_out,
+    exit_code,
+    final_document,
+    may_forget,
+    result_lines,
+    resume_command,
+    show_notices,
+)
 from runyard.cli.session import Session, style
 from runyard.cli.table import table
 from runyard.cli.values import assignments, values_of
 from runyard.doors.malice.run.experiment import PARTS
-from runyard.doors.malice.society.immune import MODES
+from runyard.doors.malice.run.models import AGENTS, MODERATIONS, MODES
+from runyard.doors.malice.society.immune import MODES as IMMUNE_MODES
 from runyard.errors import UsageError
 from runyard.format import count, listed
 
@@ -24,7 +34,8 @@ if TYPE_CHECKING:
     from runyard.doors.malice.batch.runs import MaliceBatch
     from runyard.stats.compare_result import Comparison
 
-_WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
+_WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts", "agents", "model", "llm",
+         "tape", "moderation")  # fmt: skip
 
 
 @command(
@@ -32,6 +43,9 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
     "runyard malice run --runs 200 --immune wired --tag wired",
     "runyard malice run --runs 200 --without civil --without immune",
     "runyard malice run --runs 100 --grid promote_at=4,5,6 --grid penalty=0.3,0.6",
+    "runyard malice run --agents llm --model gpt-4o-mini --llm record --tape malice.jsonl --seed 7 "
+    "--budget usd=5",
+    "runyard malice run --agents llm --model gpt-4o-mini --llm replay --tape malice.jsonl --seed 7",
 )
 @option("--runs", type=COUNT, default=30, help="Play N runs.")
 @option("--tickets", type=COUNT, default=60, help="Send N messages in each run.")
@@ -39,7 +53,7 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
 @option("--tag", metavar="NAME", help="Name the batch malice-NAME.")
 @option(
     "--immune",
-    type=click.Choice(MODES),
+    type=click.Choice(IMMUNE_MODES),
     default="logged",
     help="Set the mode of the immune system; logged, as published, has no effect on votes.",
 )
@@ -60,17 +74,36 @@ _WHAT = ("runs", "tickets", "seed", "tag", "immune", "without", "parts")
     metavar="MODULE:FUNCTION",
     help="Use the agents, gates and rules that this function returns.",
 )
+@option(
+    "--agents",
+    type=click.Choice(AGENTS),
+    default="rules",
+    help="Let the agents follow rules, or a language model write their messages.",
+)
+@option("--model", metavar="NAME", help="Ask this model; $OPENAI_BASE_URL is its endpoint.")
+@option(
+    "--llm",
+    type=click.Choice(MODES),
+    help="Ask the model, ask and record on the tape, or replay the tape.  [default: live]",
+)
+@option("--tape", metavar="FILE", help="Record the model's calls in this file, or replay them.")
+@option(
+    "--moderation",
+    type=click.Choice(MODERATIONS),
+    help="Have harassment scored by the model, or by the moderation endpoint.  [default: model]",
+)
 @option("--timeout", metavar="TIME", help="Limit the time of a run: 30s, 5m.")
 @option("--retries", type=INDEX, help="Retry a run that fails up to N times.")
 @fresh_options
-@option_flags(["changed"])
+@option_flags(["budget", "changed"])
 @place_options
 def run(session: Session, grid: tuple[str, ...], yes: bool, **given: Any) -> int:
     """Play many runs in parallel and summarise them.
 
     Each run has its own pair of logs. --without and --grid add variants of the experiment, which
-    are compared with the whole one run by run, on the same random numbers. Repeat the command to
-    continue where it stopped.
+    are compared with the whole one run by run, on the same random numbers. With --agents llm, a
+    language model writes the messages; --budget usd=5 limits what its calls cost. Repeat the
+    command to continue where it stopped.
     """
     from runyard.doors.malice.batch import runs
 
@@ -105,7 +138,10 @@ def _tell(session: Session, found: MaliceBatch) -> int:
         )
     if stats.done < stats.total:
         again = style("the same command", bold=True)
-        session.note(f"unfinished: {stats.done:,} recorded; run {again} to continue")
+        if result.end == "budget":
+            again = f"`{resume_command(session, result)}`"
+        why = WHY.get(result.end, "unfinished")
+        session.note(f"{why}: {stats.done:,} recorded; run {again} to continue")
     else:
         lines += [f"  next: {session.command('report', result.name)}"]
     session.answer(
@@ -117,7 +153,7 @@ def _tell(session: Session, found: MaliceBatch) -> int:
             "comparisons": [comparison.to_data() for comparison in found.comparisons],
         },
     )
-    return EXIT_FAILED if stats.failed or stats.cancelled else 0
+    return exit_code(result)
 
 
 def _table(found: Sequence[Comparison]) -> str:

@@ -7,6 +7,7 @@ never count as contained.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -158,6 +159,27 @@ def _metadata(runs: Runs, result: Result) -> dict[str, Any]:
         "rules": dict(runs.params.get("rules") or {}),
         "digest": result.digest,
         "total_runtime_seconds": round(result.stats.seconds, 3),
+        **_of_model(runs),
+    }
+
+
+def _of_model(runs: Runs) -> dict[str, Any]:
+    """What is known of agents driven by a model: its settings, scores and costs."""
+    if "model" not in runs.params:
+        return {}
+    records = runs.records
+    costs = [r["usd"] for r in records]
+    means = [(r["harassment_mean"], r["messages_scored"]) for r in records if r["messages_scored"]]
+    scored = sum(n for _, n in means)
+    return {
+        "model": runs.params["model"],
+        "moderation": runs.params.get("moderation", "model"),
+        "model_calls": sum(r["calls"] for r in records),
+        "input_tokens": sum(r["input_tokens"] for r in records),
+        "output_tokens": sum(r["output_tokens"] for r in records),
+        "usd": None if None in costs else math.fsum(costs),
+        "messages_scored": scored,
+        "harassment_mean": math.fsum(m * n for m, n in means) / scored if scored else None,
     }
 
 

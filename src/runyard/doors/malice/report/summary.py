@@ -65,12 +65,27 @@ def _head(found: SummaryFigures) -> Iterator[str]:
         ("parts", about.get("parts")),
         ("without", ", ".join(about["without"]) or None),
         *(("rule", f"{rule} = {value:g}") for rule, value in about["rules"].items()),
+        *_model(about),
         ("wall time", f"{about['total_runtime_seconds']:,.1f} s"),
     ]
     width = max(len(name) for name, _ in told)
     for name, value in told:
         if value is not None:
             yield f"{name:<{width}}  {value}"
+
+
+def _model(about: SummaryFigures) -> Iterator[tuple[str, str]]:
+    """What is known of agents driven by a model."""
+    if "model" not in about:
+        return
+    cost = "of unknown cost" if about["usd"] is None else f"${about['usd']:.4g}"
+    yield "model", about["model"]
+    yield "calls", f"{about['model_calls']:,}, {cost}"
+    score = _number(about["harassment_mean"])
+    yield (
+        "harassment",
+        f"mean score {score} of {about['messages_scored']:,} by {about['moderation']}",
+    )
 
 
 def _threat(found: SummaryFigures) -> Iterator[str]:

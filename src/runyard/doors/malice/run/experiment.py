@@ -8,6 +8,7 @@ when                           events
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,9 @@ from runyard.doors.malice.society.rules import Rules
 from runyard.doors.malice.society.state import Message, State, StatusChanged
 from runyard.doors.malice.society.symbols import BIND, CIVIL, SEC_CLEAN
 from runyard.errors import BadSpec
+
+HEARD = 12
+"""Messages that an agent can look back on."""
 
 IMMUNE = "immune"
 PARTS = (CIVIL, SEC_CLEAN, BIND, IMMUNE)
@@ -97,6 +101,7 @@ class MaliceExperiment:
         self._chances = {name: RandomStream(config.seed, name) for name in self.agents}
         self.state = State.of(self.agents)
         self.tally = RunCounts()
+        self._heard: deque[Message] = deque(maxlen=HEARD)
 
     @property
     def time(self) -> float:
@@ -126,14 +131,16 @@ class MaliceExperiment:
         """Play one ticket; return the changes of status."""
         before = self.state
         name, ticket = self._floor.next(), before.tickets + 1
-        scene = Scene(before, self._chances[name], self.immune.frequency(name))
+        scene = Scene(before, self._chances[name], self.immune.frequency(name), self._heard)
         text = self.agents[name].speak(scene)
         if not isinstance(text, str):
             raise BadSpec(f"{name} said {text!r}", hint="an agent's `speak` returns a text")
         decisions = self._gates.decide(text, before.users[name], ticket)
         blocked = tuple(d.gate for d in decisions if d.blocked and d.gate != BIND)
         bound = any(d.gate == BIND and not d.blocked for d in decisions)
-        self.state, events = self._system.step(before, Message(name, text, blocked, bound))
+        message = Message(name, text, blocked, bound)
+        self._heard.append(message)
+        self.state, events = self._system.step(before, message)
         changes = self.tally.see(events)
         if log is not None:
             log.ticket(ticket, before.users[name], text, self.time, decisions, events)

@@ -8,18 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.attempt.context import Context
 from runyard.attempt.load import load
 from runyard.doors.malice.logs.audit import AuditLogger
 from runyard.doors.malice.run.experiment import Config, MaliceExperiment, Parts
-from runyard.doors.malice.society.immune import Mode
+from runyard.doors.malice.society.immune import Mode as ImmuneMode
 from runyard.doors.malice.society.rules import Rules
 from runyard.errors import BadTarget
 from runyard.reports.progress import ALERT_KIND
 from runyard.spaces import inside
 from runyard.spec.task import Target
+
+if TYPE_CHECKING:
+    from runyard.doors.malice.run.models import Moderation
+    from runyard.llm import Mode
 
 TICKETS_KIND = "tickets"
 """The kind of event that reports the progress of a long run."""
@@ -34,13 +38,20 @@ def malice(
     ctx: Context,
     *,
     tickets: int = 60,
-    immune: Mode = "logged",
+    immune: ImmuneMode = "logged",
     without: Sequence[str] = (),
     rules: Mapping[str, float] | None = None,
     parts: str | None = None,
+    model: str | None = None,
+    llm: Mode = "live",
+    tape: str | None = None,
+    moderation: Moderation = "model",
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Play one run and log it; `name` is the variant, `parts` names what makes `Parts`."""
+    """Play one run and log it; `name` is the variant, `parts` names what makes `Parts`.
+
+    With a `model`, it speaks for the agents.
+    """
     config = Config(
         run_id=ctx.replicate + 1,
         seed=ctx.seed,
@@ -50,14 +61,23 @@ def malice(
         rules=Rules.of(rules or {}),
     )
     whose = "" if name is None else f"{name}, "
-    log = AuditLogger(logs_folder(ctx.folder, name), config.run_id, tickets, config.rules)
-    record = MaliceExperiment(config, parts_of(parts)).run(
-        log,
-        alert=lambda message: ctx.emit(ALERT_KIND, message=whose + message),
-        progress=_Pulse(ctx, tickets),
-    )
-    log.finish()
-    return record
+
+    def play(made: Parts) -> dict[str, Any]:
+        log = AuditLogger(logs_folder(ctx.folder, name), config.run_id, tickets, config.rules)
+        record = MaliceExperiment(config, made).run(
+            log,
+            alert=lambda message: ctx.emit(ALERT_KIND, message=whose + message),
+            progress=_Pulse(ctx, tickets),
+        )
+        log.finish()
+        return record
+
+    if model is None:
+        return play(parts_of(parts))
+    from runyard.doors.malice.run.models import play_with_model
+
+    cell = f"{whose}run {config.run_id}, seed {ctx.seed}"
+    return play_with_model(play, cell, model, llm, tape, moderation)
 
 
 def logs_folder(batch_folder: Path, name: str | None) -> Path:

@@ -1,17 +1,17 @@
 """Agents: each looks at the state of a run and returns a message.
 
-The agents here follow rules. One that asks a language model is another class with a method `speak`.
+The agents here follow rules; those in `personas.py` ask a language model.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
 
 from runyard.doors.malice.society.chance import RandomStream
-from runyard.doors.malice.society.state import MALLORY, State, User, UserStatus
+from runyard.doors.malice.society.state import MALLORY, Message, State, User, UserStatus
 from runyard.doors.malice.society.symbols import DEMOTE, PROMOTE, VoteKind
 
 TRUSTS_MALLORY = 0.6
@@ -26,6 +26,7 @@ class Scene(NamedTuple):
     state: State
     chance: RandomStream  # its own random numbers
     frequency: float = 1.0  # the share of its messages that may hold a vote
+    heard: Collection[Message] = ()  # the last messages, oldest first
 
 
 class Agent(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from runyard.attempt.load import load_object
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.bench.workbench import Workbench
 from runyard.doors.workbench.describe.variants import Variant
+from runyard.doors.workbench.evaluate.named import named
 from runyard.errors import BadBatchFile, BadSpec
 from runyard.spaces import near, read_text
 from runyard.spec import toml
@@ -27,26 +28,54 @@ class BenchFile(msgspec.Struct, frozen=True):
     cases: Any = None  # a list, or the path of a dataset
     implementations: dict[str, dict[str, Any]] = {}  # by node and name
     evaluators: dict[str, Any] = {}
+    gate: str | list[str] = []  # conditions that `runyard workbench run` judges
     repetitions: int = 1
     name: str | None = None
     seed: int | None = None
     settings: dict[str, Any] = {}  # checkpoints, breakpoints, cache, strict, share_prefix, …
     options: dict[str, Any] = {}  # of the engine: timeout, retries, keep, …
 
+    @property
+    def gates(self) -> list[str]:
+        """The conditions of `gate`."""
+        return [self.gate] if isinstance(self.gate, str) else list(self.gate)
+
     def run(self, bench: Workbench, **given: Any) -> BenchResult:
         """Run it; what is given replaces what the file says."""
-        for node, names in self.implementations.items():
-            for name, implementation in names.items():
-                bench.variant(node, name, implementation)
+        self._register(bench)
         own: dict[str, Any] = {
             "repetitions": self.repetitions, "name": self.name, "seed": self.seed,
             **self.settings, **self.options,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}
-        evaluators = {name: _object(value) for name, value in self.evaluators.items()}
+        evaluators = self._evaluators()
         return bench.run_batch(
             self.graph, self.variants, self.cases, evaluators=evaluators or None, **{**own, **given}
         )
+
+    def check(self, bench: Workbench, gates: Sequence[str]) -> None:
+        """Refuse gates that name what the bench will not have, before it runs."""
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+        from runyard.doors.workbench.evaluate.gates import check
+
+        if gates:
+            evaluators = read_evaluators(self._evaluators())
+            check(gates, self.labels(bench)[0], [each.name for each in evaluators])
+
+    def labels(self, bench: Workbench) -> tuple[list[str], list[str]]:
+        """The names of its variants and cases; refuses what `run` would refuse."""
+        self._register(bench)
+        return bench.labels(self.graph, self.variants, self.cases, **self.settings)
+
+    def _evaluators(self) -> Any:
+        if not isinstance(self.evaluators, Mapping):
+            return self.evaluators
+        return {name: named(each, os.getcwd()) for name, each in self.evaluators.items()}
+
+    def _register(self, bench: Workbench) -> None:
+        for node, names in self.implementations.items():
+            for name, implementation in names.items():
+                bench.variant(node, name, implementation)
 
 
 _FIELDS = BenchFile.__struct_fields__
@@ -92,6 +121,9 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
     def placed(value: Any) -> Any:
         if isinstance(value, str) and ".py:" in value and not Path(value).is_absolute():
             return str(folder / value)
+        if isinstance(value, Mapping) and "use" in value:
+            made = {**value, "use": placed(value["use"])}
+            return made | ({"tape": str(folder / value["tape"])} if "tape" in value else {})
         return value
 
     def variant(each: Any) -> Any:

@@ -55,7 +55,6 @@ class Cell:
         self.seconds = outcome.seconds  # of the whole attempt
         self.scores: dict[str, float | None] = {}
         self.reasons: dict[str, str] = {}
-        self.cost: float | None = None
         value = outcome.value if isinstance(outcome.value, dict) else {}
         self._value: dict[str, Any] = value
         self._engine_status = outcome.status
@@ -74,6 +73,12 @@ class Cell:
         return self.source.program.unpacked(self.source.params["inputs"])
 
     @property
+    def content(self) -> Any:
+        """What it was given and returned, as it is recorded."""
+        given = self.source.params
+        return [given["inputs"], given.get("expected"), self._value, self.trajectory]
+
+    @property
     def expected(self) -> Any:
         """What the case expects."""
         return self.source.program.unpacked(self.source.params.get("expected"))
@@ -87,6 +92,11 @@ class Cell:
     def output(self) -> Any:
         """What the graph returned; None if it failed."""
         return self._revived("output")
+
+    @property
+    def recorded_output(self) -> Any:
+        """The same as it is recorded: plain data, also where no class can be found."""
+        return self._value.get("output")
 
     @property
     def state(self) -> Any:
@@ -120,6 +130,13 @@ class Cell:
     def usage(self) -> dict[str, Any]:
         """The same by model and kind."""
         return dict(self._record.get("usage", {}))
+
+    @property
+    def cost(self) -> float | None:
+        """What the models cost in dollars; None without one, or if a price is unknown."""
+        from runyard.doors.workbench.evaluate.costs import cost_of
+
+        return cost_of(self.usage)
 
     @property
     def latency(self) -> float:

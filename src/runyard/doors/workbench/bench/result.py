@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from runyard.doors.workbench.bench.cell import Cell, Source
+from runyard.doors.workbench.bench.evaluated import Evaluated
+from runyard.doors.workbench.evaluate.matrix import Matrix
+from runyard.doors.workbench.evaluate.scores import metric_of
 from runyard.doors.workbench.run.program import CellProgram
 from runyard.doors.workbench.tape.records import read_all
 from runyard.errors import NotFound
@@ -17,7 +21,7 @@ from runyard.spec.names import did_you_mean
 from runyard.spec.plan import Plan
 
 
-class BenchResult:
+class BenchResult(Evaluated):
     """The cells of a batch: variants outermost, then cases, then repetitions."""
 
     def __init__(
@@ -39,7 +43,7 @@ class BenchResult:
         return self.result.digest
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[Cell]:  # type: ignore[override]
         """The cells that have an outcome."""
         plan = self.result.recorded.plan
         assert isinstance(plan, Plan)
@@ -57,6 +61,7 @@ class BenchResult:
             cell._record = records.get((cell.thread_id, cell.worker), {})
             found.append(cell)
         found.sort(key=lambda each: (order[each.variant], cases[each.case], each.repetition))
+        self.scorebook.apply(found)
         return found
 
     def cell(self, *, variant: Any, case: Any, repetition: int = 0) -> Cell:
@@ -72,22 +77,30 @@ class BenchResult:
             hint=f"variants: {', '.join(self.variants)}; cases: {', '.join(self.cases[:10])}",
         )
 
-    def matrix(self, metric: str) -> dict[str, dict[str, float | None]]:
+    def matrix(self, metric: str) -> Matrix:
         """A metric's mean over repetitions, by variant and case; None where it is missing.
 
-        A metric is a score's name, or one of latency, tokens, cost and retries.
+        It is a dict of dicts that prints as a table.
+        A metric is a score's name, or one of latency, tokens, cost, retries and interrupted.
         """
-        return {
-            variant: {case: self._mean(metric, variant, case) for case in self.cases}
+        self.table.check(metric)
+        return Matrix(
+            (variant, {case: self._mean(metric, variant, case) for case in self.cases})
             for variant in self.variants
-        }
+        )
+
+    def fresh(self) -> BenchResult:
+        """The same result with cells of its own."""
+        return BenchResult(self.result, self._program, self.variants, self.cases)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report; return its path."""
+        # By name, since sections are made of results.
+        import_module("runyard.doors.workbench.hooks").register_sections()
         return self.result.report(path)
 
     def _mean(self, metric: str, variant: str, case: str) -> float | None:
-        values = [_metric(cell, metric) for cell in self._by_pair.get((variant, case), [])]
+        values = [metric_of(cell, metric) for cell in self._by_pair.get((variant, case), [])]
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
@@ -109,12 +122,3 @@ class BenchResult:
 
     def __repr__(self) -> str:
         return f"<BenchResult {self.result.headline()}>"
-
-
-def _metric(cell: Cell, metric: str) -> float | None:
-    if metric in cell.scores:
-        return cell.scores[metric]
-    if metric in ("latency", "tokens", "cost", "retries"):
-        found = getattr(cell, metric)
-        return None if found is None else float(found)
-    return None

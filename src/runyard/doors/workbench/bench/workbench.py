@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import CellSettings
-from runyard.events import EventBus, Notice
+from runyard.events import Event, EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
 from runyard.spaces import remove_tree
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell, Checkpoint
     from runyard.doors.workbench.bench.describing import Bench
     from runyard.doors.workbench.bench.forking import ForkStart
-
-Evaluators = Mapping[str, Callable[..., Any]]
 
 
 class Workbench:
@@ -88,7 +86,7 @@ class Workbench:
         test_cases: Any = None,
         *,
         repetitions: int = 1,
-        evaluators: Evaluators | None = None,
+        evaluators: Any = None,
         backend: str | Backend | None = None,
         workers: int | None = None,
         timeout: str | float | None = None,
@@ -111,6 +109,9 @@ class Workbench:
         `breakpoints`, `cache`, `recursion_limit`), and options of the engine: retries, priority,
         memory, keep, …
         """
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+
+        readers = read_evaluators(evaluators)
         settings, options = _split(
             more | {"share_prefix": share_prefix, "checkpoints": checkpoints}
         )
@@ -129,11 +130,31 @@ class Workbench:
             fallback=None if backend or self.backend else "serial", **options,
         )  # fmt: skip
         found = self._result(bench, place, result)
-        if evaluators:
-            from runyard.doors.workbench.evaluate.scores import evaluate
-
-            evaluate(found, evaluators)
+        if readers:
+            found.scorebook.keep_only([each.name for each in readers])
+            self._publish(found.evaluate(readers))
         return found
+
+    def labels(
+        self, graph: Any, variants: Any = None, test_cases: Any = None, **more: Any
+    ) -> tuple[list[str], list[str]]:
+        """The names that variants and cases will have; refuses what `run_batch` would refuse."""
+        settings, _ = _split(more)
+        found = self._describe(graph, variants, test_cases, settings, None)
+        return [each.label for each in found.variants], [str(each.id) for each in found.cases]
+
+    def rescore(self, result: BenchResult | str, evaluators: Any) -> BenchResult:
+        """Compute scores again, or further ones, without running a graph; judges are asked again.
+
+        `result` is a bench or the name of a recorded one; scores of other evaluators stay.
+        """
+        from runyard.doors.workbench.bench.recorded import recorded_bench
+        from runyard.doors.workbench.evaluate.evaluators import read_evaluators
+
+        readers = read_evaluators(evaluators)
+        again = recorded_bench(self.yard, result) if isinstance(result, str) else result.fresh()
+        self._publish(again.evaluate(readers, again=True))
+        return again
 
     def cell(self, name: str) -> Cell:
         """A recorded cell by its id, `batch/task`.
@@ -239,6 +260,10 @@ class Workbench:
             "Ray is not installed: cells run one after another (pip install 'runyard[ray]')"
         )
         return "serial"
+
+    def _publish(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.bus.publish(event)
 
     def _notice(self, text: str) -> None:
         self.bus.publish(Notice(batch="", text=text, level="warning"))

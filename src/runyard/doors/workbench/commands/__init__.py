@@ -13,6 +13,7 @@ SECTIONS = {
     },
     "Look": {
         "show": ("show", "Show a cell: its nodes, its checkpoints and its state."),
+        "compare": ("compare", "Compare variants, or two benches, on the same cases."),
         "fork": ("fork", "Run a cell again from one of its checkpoints."),
     },
 }

@@ -44,6 +44,10 @@ def describe(cell: Cell) -> tuple[list[str], dict[str, Any]]:
     ]
     if rows:
         lines.append(table(["node", "at (s)", "took (s)"], rows, numbers=(1, 2)))
+    if cell.scores:
+        told = [[name, "missing" if value is None else f"{value:g}", cell.reasons.get(name, "")]
+                for name, value in cell.scores.items()]  # fmt: skip
+        lines.append(table(["score", "value", "reason"], told, numbers=(1,)))
     checkpoints = _checkpoints(cell)
     if checkpoints:
         heads = ["checkpoint", "id", "next"]
@@ -55,6 +59,7 @@ def describe(cell: Cell) -> tuple[list[str], dict[str, Any]]:
         "cell": cell.id, "variant": cell.variant, "case": cell.case,
         "repetition": cell.repetition, "status": cell.status, "error": cell.error,
         "trajectory": cell.trajectory, "latency": cell.latency, "tokens": cell.tokens,
+        "cost": cell.cost, "scores": cell.scores, "reasons": cell.reasons,
         "thread_id": cell.thread_id, "interrupts": json_safe(cell.interrupts),
         "output": json_safe(cell._value.get("output")), "state": json_safe(state),
         "checkpoints": [{"id": id_, "next": following} for id_, following in checkpoints],

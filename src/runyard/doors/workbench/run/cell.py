@@ -1,7 +1,7 @@
 """One cell as a task of a batch.
 
     parameters ──▶ CellProgram ──▶ graph of the variant ──▶ Drive ──▶ value: status, output, state
-                                       └──▶ Tape, CellWatch ──▶ the worker's files
+                                       └──▶ TapeSaver, CellWatch ──▶ the worker's files
 
 The value is what the digest covers. The tape is flushed before the value is returned, and so before
 the outcome is recorded. LangGraph is loaded with this module and not later, since what its import

@@ -27,7 +27,7 @@ from runyard.doors.workbench.tape.file import (
     open_file,
 )
 from runyard.doors.workbench.tape.flusher import flushing
-from runyard.doors.workbench.tape.saver import Tape
+from runyard.doors.workbench.tape.saver import TapeSaver
 from runyard.errors import UsageError
 from runyard.spaces import task_folder
 
@@ -126,7 +126,7 @@ class CellSession:
             return task_folder(ctx.folder, ctx.task, ctx.attempt) / ALONE
         return _place(ctx.folder, ctx.worker, own_process=ctx.has_own_process)
 
-    def _open_tape(self, mode: str) -> Tape | None:
+    def _open_tape(self, mode: str) -> TapeSaver | None:
         """The cell's checkpoints, if they are wanted, or needed to go on after a pause."""
         needed = {
             "answers",
@@ -136,11 +136,11 @@ class CellSession:
         if not self._prepared.is_local or (mode == "off" and not needed):
             return None
         if mode == "off":
-            return Tape(self._thread)
+            return TapeSaver(self._thread)
         file = open_file(self._place, durable=mode == "durable")
         if self._ctx.files_travel:
             self._stack.callback(close_files, self._place.parent)
-        tape = Tape(self._thread, file, at_once=mode == "durable")
+        tape = TapeSaver(self._thread, file, at_once=mode == "durable")
         self._stack.enter_context(flushing(tape))
         return tape
 
@@ -156,7 +156,7 @@ class CellSession:
             self._begin_there(drive, graph, start or {"how": "go on"})
         return drive
 
-    def _graph(self, tape: Tape | None, **changes: Any) -> Any:
+    def _graph(self, tape: TapeSaver | None, **changes: Any) -> Any:
         program, given = self._program, self._params
         parts = {
             "checkpointer": tape,
@@ -208,7 +208,7 @@ class CellSession:
 
     def _prefix_drive(self) -> Drive:
         """The run up to the first node in which variants differ."""
-        self._first = Tape(self._thread)
+        self._first = TapeSaver(self._thread)
         stop = self._params["prefix"]["stop"]
         return self._drive_of(self._graph(self._first, interrupt_before_nodes=stop), answers=False)
 

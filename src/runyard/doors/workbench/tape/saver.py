@@ -33,7 +33,7 @@ Key = tuple[str, str]  # namespace, checkpoint id
 _serde = StrictSerializer()
 
 
-class Tape(BaseCheckpointSaver[str]):
+class TapeSaver(BaseCheckpointSaver[str]):
     """The checkpoints of one thread."""
 
     def __init__(self, thread: str, file: TapeFile | None = None, *, at_once: bool = False) -> None:

@@ -9,12 +9,12 @@ from langgraph.types import StateSnapshot
 
 from runyard.doors.workbench.run.prepared import Prepared
 from runyard.doors.workbench.tape.file import ThreadRows
-from runyard.doors.workbench.tape.saver import Tape
+from runyard.doors.workbench.tape.saver import TapeSaver
 
 
 def history(prepared: Prepared, thread: str, rows: ThreadRows) -> list[StateSnapshot]:
     """The graph's own checkpoints, oldest first; those of subgraphs are not among them."""
-    tape = Tape(thread)
+    tape = TapeSaver(thread)
     tape.load(rows)
     graph = prepared.fresh({"checkpointer": tape})
     found = list(graph.get_state_history({"configurable": {"thread_id": thread}}))

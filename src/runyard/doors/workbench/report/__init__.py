@@ -1,0 +1,1 @@
+"""The section of a bench in the HTML report."""
