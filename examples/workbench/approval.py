@@ -68,16 +68,6 @@ def build() -> StateGraph:
     return builder
 
 
-def as_decided(inputs, outputs, reference, trajectory) -> bool:
-    """Whether what was approved was sent, and nothing else, after as many drafts as expected."""
-    return (outputs["sent"], outputs["drafts"]) == (reference["sent"], reference["drafts"])
-
-
-def apologizes(inputs, outputs, reference, trajectory) -> bool:
-    """Whether the last draft says sorry."""
-    return any(word in outputs["text"].lower() for word in ("sorry", "apolog"))
-
-
 def _drafted(state: State, task: str) -> State:
     wish = f" {state['wish']}" if "wish" in state else ""
     prompt = f"{task}{wish}\nComplaint: {state['complaint']}\nReply:"

@@ -70,18 +70,13 @@ def build() -> StateGraph:
     return builder
 
 
-def found(inputs, outputs, reference, trajectory) -> bool:
-    """Whether the right document was retrieved."""
-    return outputs["title"] == reference["title"]
-
-
-def correct(inputs, outputs, reference, trajectory) -> dict:
+def correct(outputs, reference) -> dict:
     """Whether the answer has what was expected."""
     answer = outputs["answer"]
     return {"score": reference["answer"].lower() in answer.lower(), "reason": answer}
 
 
-def brevity(inputs, outputs, reference, trajectory) -> float:
+def brevity(outputs, reference) -> float:
     """The share of the answer's words that were needed."""
     return min(1.0, len(reference["answer"].split()) / max(1, len(outputs["answer"].split())))
 

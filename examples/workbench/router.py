@@ -121,14 +121,14 @@ def build() -> StateGraph:
     return builder
 
 
-def routed(inputs, outputs, reference, trajectory) -> dict:
+def routed(outputs, reference) -> dict:
     """The share of requests that reached their desks."""
     desks = [each["desk"] for each in outputs["sorted"]]
     right = sum(desk == wanted for desk, wanted in zip(desks, reference, strict=True))
     return {"score": right / len(reference), "reason": ", ".join(desks)}
 
 
-def visited(inputs, outputs, reference, trajectory) -> bool:
+def visited(trajectory, reference) -> bool:
     """Whether every desk that was needed did its work, and no other."""
     return {each.partition(":")[0] for each in trajectory if ":" in each} == set(reference)
 
