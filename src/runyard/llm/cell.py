@@ -22,7 +22,7 @@ from runyard.llm import tapefile
 from runyard.llm.costs import Usage, used
 from runyard.llm.nearest import difference
 from runyard.llm.prices import Prices
-from runyard.llm.request import Call
+from runyard.llm.request import Call, comparable
 from runyard.llm.shared import FILE, Shared
 from runyard.llm.tapefile import Entry
 
@@ -128,7 +128,8 @@ class Tape:
         with self._lock:
             self._asked[call.key] += 1
             number = self._asked[call.key]
-        same = [each for each in self._recorded or () if _is_recorded_as(call, each)]
+        sent = comparable(call.recorded())
+        same = [each for each in self._recorded or () if comparable(each.request) == sent]
         if len(same) < number:
             self._fatal = self._fatal or self._missing(call, len(same))
             raise self._fatal
@@ -295,10 +296,6 @@ def _unrecorded() -> Tape:
 @cache
 def _outside() -> Tape:
     return Tape(None, "live")
-
-
-def _is_recorded_as(call: Call, entry: Entry) -> bool:
-    return entry.request == call.recorded()
 
 
 _current: ContextVar[Tape | None] = ContextVar("runyard_tape", default=None)

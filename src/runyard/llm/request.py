@@ -47,7 +47,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """Equal for equal requests."""
-        return canonical([self.method, self.path, self.body])
+        return canonical(comparable(self.recorded()))
 
     @property
     def model(self) -> str | None:
@@ -129,6 +129,23 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         date = parsedate_to_datetime(headers["retry-after"])
         return max(0.0, date.timestamp() - clock.now())
     return None
+
+
+def comparable(request: Any) -> Any:
+    """A request with its tool calls' ids numbered, since some clients draw them at random."""
+    numbers: dict[str, str] = {}
+
+    def numbered(value: Any, names: tuple[str, str] = ("", "")) -> Any:
+        if isinstance(value, dict):
+            return {key: numbered(each, (names[1], key)) for key, each in value.items()}
+        if isinstance(value, list):
+            return [numbered(each, names) for each in value]
+        is_id = names == ("tool_calls", "id") or names[1] == "tool_call_id"
+        if is_id and isinstance(value, str):
+            return numbers.setdefault(value, f"call {len(numbers)}")
+        return value
+
+    return numbered(request)
 
 
 def canonical(value: Any) -> str:

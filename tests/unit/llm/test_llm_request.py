@@ -27,6 +27,17 @@ def test_the_order_of_fields_does_not_matter() -> None:
     assert call({"b": [1, 2]}).key != call({"b": [2, 1]}).key
 
 
+def test_ids_of_tool_calls_count_only_by_what_they_join() -> None:
+    def asked(*made: str, answered: str) -> str:
+        calls = [{"id": each, "type": "function"} for each in made]
+        answer = {"role": "tool", "content": "4", "tool_call_id": answered}
+        return call({"messages": [{"role": "assistant", "tool_calls": calls}, answer]}).key
+
+    assert asked("a", "b", answered="b") == asked("x", "y", answered="y")
+    assert asked("a", "b", answered="b") != asked("x", "y", answered="x")
+    assert call({"id": "a"}).key != call({"id": "b"}).key
+
+
 @given(SECRETS, st.sampled_from(["Bearer {}", "{}", "Basic {}", "a=1; session={}"]))
 def test_a_secret_is_in_no_part_of_what_is_recorded(secret: str, form: str) -> None:
     header = form.format(f"s3cr{secret}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
 from runyard.doors.workbench.run.values import Recorder, revived
@@ -58,6 +58,19 @@ def test_messages_come_back_as_messages_with_numbered_ids() -> None:
         HumanMessage("a", id="message-0"), AIMessage("b", id="message-1"), HumanMessage("c")
     ]  # fmt: skip
     assert found["again"][0].id == "message-1"
+
+
+def test_tool_calls_that_were_drawn_at_random_are_numbered_where_they_are_answered_too() -> None:
+    def record() -> bytes:
+        drawn = str(uuid.uuid4())
+        calls = [{"name": "f", "args": {}, "id": each} for each in (drawn, "call_1")]
+        answer = ToolMessage("4", tool_call_id=drawn)
+        return encode(Recorder().plain([AIMessage("", tool_calls=calls), answer]))
+
+    assert record() == record()
+    asked, answer = revived(decode(record()))
+    assert [each["id"] for each in asked.tool_calls] == ["call-0", "call_1"]
+    assert answer.tool_call_id == "call-0"
 
 
 def test_an_id_that_was_given_stays() -> None:

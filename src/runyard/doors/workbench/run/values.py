@@ -1,7 +1,7 @@
 """States and outputs as values that are recorded: equal runs give equal bytes.
 
-Messages and pydantic models become records of their fields. Message ids that LangGraph drew at
-random are numbered in order of appearance, since they would differ in every run.
+Messages and pydantic models become records of their fields. Ids of messages and tool calls that
+were drawn at random are numbered in order of appearance, since they would differ in every run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recorder:
     """Makes the values of one cell, whose messages are numbered together."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, str] = {}
+        self._numbers: dict[str, dict[str, str]] = {"message": {}, "call": {}}
 
     def plain(self, value: Any) -> Any:  # noqa: C901
         """A value as it is recorded."""
@@ -68,14 +68,17 @@ class Recorder:
             if each is not None and not _same(each, usual.get(name)) and each not in ({}, [])
         }
         name = f"{type(value).__module__}:{type(value).__qualname__}"
-        if name.startswith(_MESSAGES) and isinstance(given.get("id"), str):
-            given["id"] = self._numbered(given["id"])
+        if name.startswith(_MESSAGES):
+            self._number(given, "id", "message")
+            self._number(given, "tool_call_id", "call")
+            for call in given.get("tool_calls", ()):
+                self._number(call, "id", "call")
         return Record(name, given)
 
-    def _numbered(self, found: str) -> str:
-        if _RANDOM_ID.fullmatch(found) is None:
-            return found
-        return self._numbers.setdefault(found, f"message-{len(self._numbers)}")
+    def _number(self, fields: dict[str, Any], name: str, kind: str) -> None:
+        found, numbers = fields.get(name), self._numbers[kind]
+        if isinstance(found, str) and _RANDOM_ID.fullmatch(found) is not None:
+            fields[name] = numbers.setdefault(found, f"{kind}-{len(numbers)}")
 
 
 def revived(value: Any) -> Any:
