@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from command_line import call
 
+_BENCH = """
+graph = "bench_graph.py:build"
+cases = [{ question = "Which river flows through Cairo?" }]
+"""
+
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,11 +60,20 @@ def test_the_example_runs_and_its_cells_are_shown_and_forked(
         ("graph = 'x'", "has no 'cases'"),
         ("grap = 'x'", "did you mean 'graph'"),
         ("graph = ", "is not valid TOML"),
+        (_BENCH + "[implementations]\nfound = 'x.py:y'", "the implementations of 'found' are"),
+        (_BENCH + "settings = 'off'", "settings is 'off'"),
+        (_BENCH + "evaluators = ['exact_match']", "evaluators is ['exact_match']"),
+        (_BENCH + "gate = 3", "gate is 3"),
+        (_BENCH + "variants = 3", "variants is 3"),
+        (_BENCH + "repetitions = '3'", "repetitions is '3'"),
+        (_BENCH + "[settings]\ncheckpoint = 'off'", "did you mean 'checkpoints'"),
+        ("graph = 'bench_graph.py:build'\ncases = 'c.jsonl'", "there is no file of cases"),
     ],
 )
 def test_a_bench_file_with_a_mistake_is_refused(
     there: Path, capfd: pytest.CaptureFixture[str], content: str, said: str
 ) -> None:
+    call(capfd, "workbench", "init")
     (there / "b.toml").write_text(content)
     told: Any = call(capfd, "workbench", "run", "b.toml")
     assert told.code == 2

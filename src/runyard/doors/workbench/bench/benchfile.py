@@ -79,6 +79,13 @@ class BenchFile(msgspec.Struct, frozen=True):
 
 
 _FIELDS = BenchFile.__struct_fields__
+_KINDS: dict[str, tuple[Any, str]] = {
+    "implementations": (Mapping, "a table of nodes"),
+    "variants": ((list, tuple, type(None)), "a list"),
+    "gate": ((str, list, tuple), "a condition, or a list of them"),
+    "settings": (Mapping, "a table"),
+    "options": (Mapping, "a table"),
+}
 
 
 def read_bench(text: str) -> BenchFile:
@@ -109,6 +116,15 @@ def _checked(content: Any, source: str) -> BenchFile:
             f"{source}: there is no key {unknown[0]!r}{did_you_mean(unknown[0], _FIELDS)}",
             hint=f"the keys: {', '.join(_FIELDS)}",
         )
+    for key, (kind, meant) in _KINDS.items():
+        if key in content and not isinstance(content[key], kind):
+            raise BadBatchFile(f"{source}: {key} is {content[key]!r:.60}", hint=f"give {meant}")
+    for node, names in content.get("implementations", {}).items():
+        if not isinstance(names, Mapping):
+            raise BadBatchFile(
+                f"{source}: the implementations of {node!r} are {names!r:.60}",
+                hint='give a table: { name = "file.py:function" }',
+            )
     missing = [key for key in ("graph", "cases") if key not in content]
     if missing:
         raise BadBatchFile(f"{source} has no {missing[0]!r}")
@@ -135,6 +151,10 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
             own["graph"] = placed(own["graph"])
         return Variant({node: placed(value) for node, value in nodes.items()}, **own)
 
+    if not isinstance(found.evaluators, Mapping):
+        raise BadBatchFile(
+            f"evaluators is {found.evaluators!r:.60}", hint="give a table: name = evaluator"
+        )
     cases = found.cases
     return msgspec.structs.replace(
         found,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import msgspec
@@ -55,6 +56,10 @@ class Bench:
         self, repetitions: int, *, seed: int | None, name: str | None, local: bool
     ) -> Batch:
         """The batch; `local` if it runs in this process, where no object has to travel."""
+        if not isinstance(repetitions, Integral) or repetitions < 1:
+            raise BadSpec(
+                f"repetitions is {repetitions!r:.60}", hint="use a whole number from 1 up"
+            )
         made = batch(
             _REF,
             self.axes["variant"],
