@@ -78,6 +78,8 @@ class Bench:
         if name is None:
             content = encode([made.identity(), seed, sorted(self.sources.items())])
             name = f"{slug(self.label)[:40]}-{hashlib.sha256(content).hexdigest()[:8]}"
+        if not isinstance(name, str):
+            raise BadSpec(f"the name of a bench is {name!r:.60}", hint="use a text")
         return msgspec.structs.replace(made, name=name)
 
 
