@@ -103,7 +103,11 @@ def show_notices(session: Session, yard: Yard, *, progress: bool) -> None:
     from runyard.events import Notice
 
     if not progress:
-        yard.bus.subscribe(Notice, lambda notice: session.note(f"{notice.batch}: {notice.text}"))
+
+        def tell(notice: Notice) -> None:
+            session.note(f"{notice.batch}: {notice.text}" if notice.batch else notice.text)
+
+        yard.bus.subscribe(Notice, tell)
 
 
 def tell_result(session: Session, result: Result) -> int:

@@ -101,7 +101,11 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, backend: str, bench: Wo
         assert answers(result) == [f"noted: about {n} {mark}" for n in range(25)]
 
 
-@pytest.mark.parametrize("backend", ["serial", "async", "threads", "processes", "ray"])
+@pytest.mark.parametrize(
+    "backend",
+    ["serial", *(pytest.param(name, marks=pytest.mark.slow) for name in ("async", "threads")),
+     "processes", "ray"],
+)  # fmt: skip
 def test_after_a_killed_engine_no_recorded_cell_runs_again(
     tmp_path: Path, backend: str, notes: Path, bench: Workbench
 ) -> None:

@@ -65,7 +65,7 @@ def test_unnamed_cases_are_numbered(inputs: list[dict[str, str]]) -> None:
         ([{"inputs": {"query": "q"}, "expect": 1}], "did you mean 'expected'"),
         ([Case({"query": "q"}, id="a"), Case({"query": "r"}, id="a")], "two cases have the id 'a'"),
         ([Case({"query": "q"}, answers="yes")], "give a list"),
-        ("nowhere.csv", "can't be read"),
+        ("nowhere.csv", "there is no file of cases"),
     ],
 )
 def test_what_is_no_list_of_cases_is_refused(given: Any, said: str) -> None:

@@ -30,6 +30,15 @@ def test_edges_lead_from_each_step_to_the_next() -> None:
     }  # fmt: skip
 
 
+def test_a_cell_that_stopped_does_not_lead_to_the_end() -> None:
+    short = [("plan", 0.0, 1.0)]
+    assert paths_of([FAN], [short]).edges["collect", "end"] == 1
+    found = paths_of([], [short])
+    assert found.edges == {("start", "plan"): 1}
+    assert "end" not in found.columns
+    assert "plan" in str(drawing(found, "stopped"))
+
+
 def test_nodes_of_a_subgraph_follow_one_another_inside_it() -> None:
     found = paths_of([INNER])
     assert found.edges["sub", "sub:ask"] == 1

@@ -82,6 +82,15 @@ class BenchFile(msgspec.Struct, frozen=True):
 
 
 _FIELDS = BenchFile.__struct_fields__
+_KINDS: dict[str, tuple[Any, str]] = {
+    "implementations": (Mapping, "a table of nodes"),
+    "variants": ((list, tuple, type(None)), "a list"),
+    "gate": ((str, list, tuple), "a condition, or a list of them"),
+    "llm": ((str, type(None)), "a mode"),
+    "tape": ((str, os.PathLike, type(None)), "a path"),
+    "settings": (Mapping, "a table"),
+    "options": (Mapping, "a table"),
+}
 
 
 def read_bench(text: str) -> BenchFile:
@@ -112,10 +121,27 @@ def _checked(content: Any, source: str) -> BenchFile:
             f"{source}: there is no key {unknown[0]!r}{did_you_mean(unknown[0], _FIELDS)}",
             hint=f"the keys: {', '.join(_FIELDS)}",
         )
+    _check_kinds(content, source)
     missing = [key for key in ("graph", "cases") if key not in content]
     if missing:
         raise BadBatchFile(f"{source} has no {missing[0]!r}")
     return BenchFile(**content)
+
+
+def _check_kinds(content: Mapping[str, Any], source: str) -> None:
+    """Refuse values of another kind than their key has."""
+    for key, (kind, meant) in _KINDS.items():
+        if key in content and not isinstance(content[key], kind):
+            raise BadBatchFile(f"{source}: {key} is {content[key]!r:.60}", hint=f"give {meant}")
+    for gate in content.get("gate", ()):
+        if not isinstance(gate, str):
+            raise BadBatchFile(f"{source}: a gate is {gate!r:.60}", hint="write a condition")
+    for node, names in content.get("implementations", {}).items():
+        if not isinstance(names, Mapping):
+            raise BadBatchFile(
+                f"{source}: the implementations of {node!r} are {names!r:.60}",
+                hint='give a table: { name = "file.py:function" }',
+            )
 
 
 def _relative(found: BenchFile, folder: Path) -> BenchFile:
@@ -133,11 +159,17 @@ def _relative(found: BenchFile, folder: Path) -> BenchFile:
         if not isinstance(each, Mapping):
             return each
         nodes = each.get("nodes", {key: v for key, v in each.items() if key not in _OWN})
+        if not isinstance(nodes, Mapping):
+            raise BadBatchFile(f"the nodes of a variant are {nodes!r:.60}", hint="give a table")
         own = {key: each[key] for key in _OWN if key in each}
         if "graph" in own:
             own["graph"] = placed(own["graph"])
         return Variant({node: placed(value) for node, value in nodes.items()}, **own)
 
+    if not isinstance(found.evaluators, Mapping):
+        raise BadBatchFile(
+            f"evaluators is {found.evaluators!r:.60}", hint="give a table: name = evaluator"
+        )
     cases = found.cases
     return msgspec.structs.replace(
         found,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import msgspec
@@ -67,6 +68,10 @@ class Bench:
         self, repetitions: int, *, seed: int | None, name: str | None, local: bool
     ) -> Batch:
         """The batch; `local` if it runs in this process, where no object has to travel."""
+        if not isinstance(repetitions, Integral) or repetitions < 1:
+            raise BadSpec(
+                f"repetitions is {repetitions!r:.60}", hint="use a whole number from 1 up"
+            )
         made = batch(
             _REF,
             self.axes["variant"],
@@ -85,6 +90,8 @@ class Bench:
         if name is None:
             content = encode([made.identity(), seed, sorted(self.sources.items())])
             name = f"{slug(self.label)[:40]}-{hashlib.sha256(content).hexdigest()[:8]}"
+        if not isinstance(name, str):
+            raise BadSpec(f"the name of a bench is {name!r:.60}", hint="use a text")
         return msgspec.structs.replace(made, name=name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,13 @@ from runyard.backends import runs_in_engine
 from runyard.backends.base import Backend
 from runyard.doors.workbench.bench.result import BenchResult
 from runyard.doors.workbench.describe.settings import CellSettings
+from runyard.errors import BadSpec
 from runyard.events import Event, EventBus, Notice
 from runyard.execution import OnEvent
 from runyard.reports.progress import ShowProgress
 from runyard.spaces import remove_tree
+from runyard.spec.names import closest
+from runyard.spec.options import SPECS
 from runyard.yard import Yard
 
 if TYPE_CHECKING:
@@ -334,9 +338,20 @@ def _split(
     """CellSettings of cells, and options of the engine."""
     names = CellSettings.__struct_fields__
     before = {} if usual is None else usual.to_data()
+    for name in given:
+        _refuse_misspelt(name, names)
     own = {name: given[name] for name in names if name in given}
     settings = CellSettings(**{**before, **own})
     return settings, {name: value for name, value in given.items() if name not in names}
+
+
+def _refuse_misspelt(name: str, settings: Iterable[str]) -> None:
+    """Refuse what was meant for the bench; the engine refuses its own options."""
+    ours = {*settings, *signature(Workbench.run_batch).parameters}
+    engine = {*SPECS, *signature(Yard.run).parameters}
+    meant = closest(name, ours | engine)
+    if meant != name and meant in ours - engine:
+        raise BadSpec(f"there is no option {name!r}; did you mean {meant!r}?")
 
 
 def _is_local(backend: str | Backend) -> bool:

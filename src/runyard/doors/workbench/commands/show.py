@@ -13,20 +13,47 @@ from runyard.events.plain import json_safe
 
 if TYPE_CHECKING:
     from runyard.doors.workbench.bench.cell import Cell
+    from runyard.doors.workbench.bench.result import BenchResult
 
 LONGEST = 100
 
 
-@command("runyard workbench show qa-1f2e3d4c/3", "runyard workbench show qa-1f2e3d4c/3 --json")
-@click.argument("cell")
+@command(
+    "runyard workbench show qa-1f2e3d4c",
+    "runyard workbench show qa-1f2e3d4c/3",
+    "runyard workbench show qa-1f2e3d4c/3 --json",
+)
+@click.argument("cell", metavar="BENCH|CELL")
 def show(session: Session, cell: str) -> None:
-    """Show a cell: its nodes with their times, its checkpoints and its state."""
-    from runyard.doors.workbench.bench.recorded import recorded_cell
+    """Show a cell: its nodes with their times, its checkpoints and its state; or list a bench's
+    cells."""
+    from runyard.doors.workbench.bench.recorded import recorded_bench, recorded_cell
 
     with session.yard() as yard:
-        found = recorded_cell(yard, cell)
-        lines, document = describe(found)
+        if "/" in cell:
+            lines, document = describe(recorded_cell(yard, cell))
+        else:
+            lines, document = _listed(recorded_bench(yard, cell))
     session.answer("\n".join(lines), document)
+
+
+def _listed(found: BenchResult) -> tuple[list[str], dict[str, Any]]:
+    """The cells of a bench, one in each line."""
+    heads = ["cell", "variant", "case", "repetition", "status", *found.metrics]
+    rows = [
+        [cell.id, cell.variant, cell.case, str(cell.repetition), cell.status,
+         *("–" if (score := cell.scores.get(name)) is None else f"{score:g}"
+           for name in found.metrics)]
+        for cell in found
+    ]  # fmt: skip
+    return [table(heads, rows, numbers=(3, *range(5, len(heads))))], {
+        "batch": found.result.name,
+        "cells": [
+            {"cell": cell.id, "variant": cell.variant, "case": cell.case,
+             "repetition": cell.repetition, "status": cell.status, "scores": cell.scores}
+            for cell in found
+        ],
+    }  # fmt: skip
 
 
 def describe(cell: Cell) -> tuple[list[str], dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from runyard.cli.table import table
 from runyard.format import count, plus_minus, show
 
 if TYPE_CHECKING:
+    from runyard.doors.workbench.bench.cell import Cell
     from runyard.doors.workbench.bench.result import BenchResult
     from runyard.doors.workbench.evaluate.baseline import Changes
     from runyard.doors.workbench.evaluate.table import VariantSummary
@@ -38,13 +40,14 @@ def tell(session: Session, found: BenchResult, checks: Checks) -> int:
         lines.append("  " + style(count(interrupted, "cell") + " interrupted", fg="yellow"))
     summaries, shown = score_lines(found, checks.passing)
     lines += shown
+    lines += _missing_lines(found)
     verdicts = found.gate(*checks.gates)
     lines += gate_lines(verdicts)
     changes, said = _baseline(found, checks, finished=not stats.total - stats.done)
     lines += said
     if checks.junit is not None:
         found.junit(checks.junit, gates=verdicts, passing=checks.passing)
-    lines.append(f"  next: {session.command('workbench', 'show', f'{result.name}/0')}")
+    lines.append(f"  next: {session.command('workbench', 'show', _worth_a_look(found))}")
     metrics = found.metrics or ["latency"]
     document = {
         **final_document(result),
@@ -76,6 +79,33 @@ def score_lines(
         for row, each in zip(rows, summaries, strict=True):
             row += [_short(each.pass_at.get(k)), _short(each.pass_all.get(k))]
     return summaries, [table(heads, rows, numbers=tuple(range(2, len(heads))))]
+
+
+def _missing_lines(found: BenchResult) -> list[str]:
+    """Why completed cells have no score: for each evaluator, its most frequent reason."""
+    lines = []
+    for metric in found.metrics:
+        reasons = Counter(
+            cell.reasons.get(metric, "no reason given")
+            for cell in found
+            if cell.status == "completed" and cell.scores.get(metric, 0) is None
+        )
+        for reason, _ in reasons.most_common(1):
+            missing = f"{count(reasons.total(), 'score')} of {metric} missing"
+            lines.append("  " + style(f"{missing}: {reason:.200}", fg="yellow"))
+    return lines
+
+
+def _worth_a_look(found: BenchResult) -> str:
+    """The id of the first cell that did not complete; otherwise, of one with a missing score, or
+    with a score of 0."""
+    signs: Sequence[Callable[[Cell], bool]] = (
+        lambda cell: cell.status != "completed",
+        lambda cell: None in cell.scores.values(),
+        lambda cell: 0 in cell.scores.values(),
+    )
+    of_note = (cell.id for sign in signs for cell in found if sign(cell))
+    return next(of_note, f"{found.result.name}/0")
 
 
 def _row(summary: VariantSummary) -> list[str]:

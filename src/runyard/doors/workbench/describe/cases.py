@@ -71,6 +71,8 @@ def load_cases(path: str | Path) -> list[Any]:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadSpec(f"there is no file of cases {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSpec(f"the cases in {path} can't be read: {error}") from None
     reader = _READERS.get(path.suffix.lower())

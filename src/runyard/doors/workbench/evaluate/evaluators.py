@@ -18,6 +18,12 @@ from runyard.spec.names import did_you_mean
 
 Better = Literal["higher", "lower"]
 
+INTERRUPTED = "interrupted"
+"""1 for an interrupted cell: a metric, so that a gate can say `interrupted == 0`."""
+
+MEASURED = ("latency", "tokens", "cost", "retries")
+"""The metrics that every cell has."""
+
 
 class Scored(Protocol):
     """What evaluators need of a cell."""
@@ -127,6 +133,12 @@ def read_evaluators(given: Any) -> list[Evaluator]:
         if len(dict(named)) < len(named):
             raise BadSpec("two evaluators have the same name", hint="write {name: function}")
         given = dict(named)
+    taken = next((name for name in given if name in (*MEASURED, INTERRUPTED)), None)
+    if taken is not None:
+        raise BadSpec(
+            f"an evaluator can't be called {taken!r}: every cell has a metric of this name",
+            hint="give it another name, so that gates know which one is meant",
+        )
     return [_evaluator(name, function) for name, function in given.items()]
 
 
@@ -158,6 +170,11 @@ def _evaluator(name: str, function: Any) -> Evaluator:
         raise BadSpec(f"an evaluator's name is {name!r}", hint="use a text")
     if not callable(function):
         raise BadSpec(f"the evaluator {name!r} is {function!r:.80}", hint="pass a function")
+    if isinstance(function, type):
+        raise BadSpec(
+            f"the evaluator {name!r} is the class {function.__name__}",
+            hint=f"pass an instance of it: {function.__name__}(…)",
+        )
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature

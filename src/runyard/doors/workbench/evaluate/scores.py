@@ -17,7 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runyard.doors.workbench.evaluate.evaluators import Better, Evaluator, Score, Scored
+from runyard.doors.workbench.evaluate.evaluators import (
+    INTERRUPTED,
+    MEASURED,
+    Better,
+    Evaluator,
+    Score,
+    Scored,
+)
 from runyard.errors import StoreError
 from runyard.events.plain import json_safe
 from runyard.spaces import whole_file
@@ -150,10 +157,3 @@ def metric_of(cell: Any, metric: str) -> float | None:
         return None
     found = getattr(cell, metric)
     return None if found is None else float(found)
-
-
-INTERRUPTED = "interrupted"
-"""1 for an interrupted cell: a metric, so that a gate can say `interrupted == 0`."""
-
-MEASURED = ("latency", "tokens", "cost", "retries")
-"""The metrics that every cell has."""

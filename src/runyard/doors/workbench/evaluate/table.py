@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from runyard.doors.workbench.evaluate.scores import INTERRUPTED, MEASURED, metric_of
+from runyard.doors.workbench.evaluate.evaluators import INTERRUPTED, MEASURED
+from runyard.doors.workbench.evaluate.scores import metric_of
 from runyard.errors import NotFound
 from runyard.reports.comparing import Array, Floats, Groups, Part
 from runyard.spec.names import did_you_mean

@@ -34,13 +34,16 @@ class VisitGraph:
     columns: dict[str, int] = field(default_factory=dict)  # by node: the step of its first visit
 
 
-def paths_of(cells: Iterable[Sequence[NodeTimes]]) -> VisitGraph:
-    """The paths of cells, each by its visits."""
+def paths_of(
+    cells: Iterable[Sequence[NodeTimes]], stopped: Iterable[Sequence[NodeTimes]] = ()
+) -> VisitGraph:
+    """The paths of cells, each by its visits; those of `stopped` did not reach the end."""
     found = VisitGraph()
-    for visits in cells:
+    ends: tuple[set[str], ...] = ({END},)
+    for visits, last in [*((each, ends) for each in cells), *((each, ()) for each in stopped)]:
         found.cells += 1
         own = [visit for visit in visits if INNER not in visit[0]]
-        steps = [{START}, *steps_of(own), {END}]
+        steps = [{START}, *steps_of(own), *last]
         found.visits.update(name for name, _, _ in visits)
         first: dict[str, int] = {}
         for at, step in enumerate(steps):
@@ -54,7 +57,8 @@ def paths_of(cells: Iterable[Sequence[NodeTimes]]) -> VisitGraph:
     for name in found.visits:
         if INNER in name:
             found.columns[name] = found.columns.get(name.split(INNER)[0], 1)
-    found.columns[END] = 1 + max((at for n, at in found.columns.items() if n != END), default=0)
+    if END in found.columns:
+        found.columns[END] = 1 + max(at for n, at in found.columns.items() if n != END)
     return found
 
 

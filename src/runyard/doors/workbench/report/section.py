@@ -16,8 +16,8 @@ from runyard.doors.workbench.evaluate.baseline import SHOWN_IN_REPORT
 from runyard.doors.workbench.evaluate.table import VariantSummary
 from runyard.doors.workbench.report.cells import cell_articles, field_id
 from runyard.doors.workbench.report.paths import drawing, paths_of
-from runyard.errors import UsageError
 from runyard.format import count, duration, plus_minus
+from runyard.reports.comparing import compare_each
 from runyard.reports.html import (
     Estimate,
     Html,
@@ -76,9 +76,11 @@ def bench_section(context: ReportContext) -> Section | None:
                                "export has it: runyard export.", class_="aside"))  # fmt: skip
     parts.append(element("h3", "Trajectories"))
     for variant in found.variants[:MOST_PATHS]:
-        visits = [cell.nodes for cell in found.cells if cell.variant == variant and cell.nodes]
-        if visits:
-            parts.append(drawing(paths_of(visits), variant))
+        shown = [cell for cell in found.cells if cell.variant == variant and cell.nodes]
+        ended = [cell.nodes for cell in shown if cell.status == "completed"]
+        stopped = [cell.nodes for cell in shown if cell.status != "completed"]
+        if shown:
+            parts.append(drawing(paths_of(ended, stopped), variant))
     if len(found.variants) > MOST_PATHS:
         parts.append(paragraph(f"Only the first {MOST_PATHS} variants are drawn.", class_="aside"))
     return Section("Workbench", join(parts), order=ORDER)
@@ -146,10 +148,14 @@ def _comparisons(found: BenchResult) -> list[Html]:
         return []
     parts = []
     for metric in found.metrics:
-        try:
-            compared = found.compare(metric, baseline=found.variants[0])
-        except UsageError as problem:
-            parts.append(paragraph(f"{metric} is not compared: {problem.message}", class_="aside"))
+        groups = found.table.groups(metric)
+        made = compare_each(groups, metric, baseline=found.variants[0], better=found.better(metric))
+        compared = made.found
+        parts += [
+            paragraph(f"{metric} is not compared: {why}", class_="aside")
+            for why in made.missing.values()
+        ]
+        if not compared:
             continue
         words = [
             element("li", f"{metric}: ", each.words(), _left_out(each.left_out_words()))
