@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -23,7 +24,6 @@ class _Flusher:
         self.pid = os.getpid()
         self.live: set[Flushed] = set()
         self._lock = threading.Lock()
-        self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(self, tape: Flushed) -> None:
@@ -34,21 +34,19 @@ class _Flusher:
                     target=self._work, daemon=True, name="runyard-tapes"
                 )
                 self._thread.start()
-        self._wanted.set()
 
     def remove(self, tape: Flushed) -> None:
         with self._lock:
             self.live.discard(tape)
 
     def _work(self) -> None:
-        pause = threading.Event()
         while True:
-            self._wanted.wait()
-            pause.wait(SECONDS)
+            time.sleep(SECONDS)
             with self._lock:
                 tapes = list(self.live)
                 if not tapes:
-                    self._wanted.clear()
+                    self._thread = None
+                    return
             for tape in tapes:
                 tape.flush_if_due()
 
