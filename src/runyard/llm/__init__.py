@@ -7,7 +7,7 @@ def ask(question: str) -> dict:
         answer = llm.chat(question, model="gpt-4o-mini")
     return {"answer": answer.text, **tape.usage.metrics()}
 
-Every request of a cell goes through one place, whatever client sends it:
+Every request of a cell goes through one place, from any client:
 
     llm.chat ─┐                        ┌─ replay: the tape ──▶ answer
     openai ───┼─▶ httpx's transport ─▶ │

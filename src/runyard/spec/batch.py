@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
@@ -200,9 +201,15 @@ def tasks(
 
 def encode_listed(task: ListedTask) -> bytes:
     """A listed task as stored."""
-    content = [task.target.kind, task.target.ref], task.params, task.name
+    params, name = msgspec.Raw(encode(task.params)), msgspec.Raw(encode(task.name))
     settings = task.after, task.priority, task.timeout, task.retries
-    return _pack((*(msgspec.Raw(encode(each)) for each in content), *settings))
+    return _pack((_packed_target(task.target), params, name, *settings))
+
+
+@lru_cache(maxsize=256)
+def _packed_target(target: Target) -> msgspec.Raw:
+    # Thousands of tasks have the same few targets.
+    return msgspec.Raw(encode([target.kind, target.ref]))
 
 
 def decode_listed(data: bytes) -> ListedTask:

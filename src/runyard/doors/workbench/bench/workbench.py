@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from runyard.doors.workbench.bench.forking import ForkStart
     from runyard.doors.workbench.describe.calls import Calls, Mode
 
+_SOFT_LIMIT = (
+    "the time limit can't end a synchronous node here: it goes on in its thread; "
+    "processes and ray end it"
+)
+
 
 class Workbench:
     """Runs variants of LangGraph graphs on test cases; every cell is recorded and resumable.
@@ -133,8 +138,7 @@ class Workbench:
         place, chosen = self._place(yard), self._backend(backend)
         listener = self._listener(place, on_event)
         if timeout is not None and _is_local(chosen):
-            self._notice("the time limit can't end a synchronous node here: it goes on in its "
-                         "thread; processes and ray end it")  # fmt: skip
+            self._notice(_SOFT_LIMIT)
         if files is not None:
             options |= {"template": str(files), "chdir": not _is_local(chosen)}
         batch = bench.to_batch(repetitions, seed=seed, name=name, local=_is_local(chosen))

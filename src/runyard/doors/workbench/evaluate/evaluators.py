@@ -57,7 +57,7 @@ class Score:
 
     value: float | None
     reason: str = ""
-    more: dict[str, Any] = field(default_factory=dict)  # whatever else it returned
+    more: dict[str, Any] = field(default_factory=dict)  # its other fields
 
 
 ARGUMENTS: dict[str, Callable[[Any], Any]] = {

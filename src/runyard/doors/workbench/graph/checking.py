@@ -124,7 +124,7 @@ class CheckedWrite(ChannelWrite):
 
 
 def add_checks(graph: CompiledStateGraph[Any, Any, Any, Any], *, strict: bool) -> None:
-    """Add a check to each node of a compiled graph of one's own."""
+    """Add a check to each node of a compiled copy."""
     builder = graph.builder
     keys = frozenset((*builder.channels, *builder.managed))
     nodes = tuple(builder.nodes)

@@ -64,7 +64,7 @@ def attributes(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, Any]:
 
 
 def settle(graph: CompiledStateGraph[Any, Any, Any, Any], after: Mapping[str, Any]) -> None:
-    """Set on a graph of one's own what `attributes` found on another."""
+    """Set on a copied graph what `attributes` found on another."""
     for name, value in after.items():
         if name == HAS_STORE:
             graph.store = InMemoryStore() if value else None

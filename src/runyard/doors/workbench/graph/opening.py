@@ -1,4 +1,4 @@
-"""A graph in whatever form it is given, opened as something that variants are made of."""
+"""A graph, given in any of its forms, opened as something that variants are made of."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Opened:
         return self._arguments
 
     def build(self, nodes: Mapping[str, Any], *, strict: bool) -> Any:
-        """A compiled graph of one's own, with other implementations for some nodes."""
+        """A compiled copy, with other implementations for some nodes."""
         if self._builder is None:
             if nodes:
                 raise BadSpec(
@@ -182,7 +182,7 @@ def has_breakpoints(graph: Any) -> bool:
 
 
 def without_breakpoints(graph: Any) -> None:
-    """Let a compiled graph of one's own, and those inside it, run through its fixed pauses."""
+    """Let a compiled copy, and those inside it, run through its fixed pauses."""
     if isinstance(graph, Pregel):
         graph.interrupt_before_nodes = graph.interrupt_after_nodes = []
         for node in graph.nodes.values():

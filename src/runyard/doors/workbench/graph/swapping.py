@@ -13,7 +13,7 @@ from runyard.errors import BadSpec
 
 
 def swap_nodes(builder: StateGraph[Any, Any, Any, Any], nodes: Mapping[str, Any]) -> None:
-    """Replace nodes of a builder of one's own; their options, edges and order stay."""
+    """Replace nodes of a copied builder; their options, edges and order stay."""
     order = list(builder.nodes)
     for name, implementation in nodes.items():
         _swap(builder, name, implementation)
